@@ -12,6 +12,14 @@ from command_line import run_module
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 from tensor_reshape.server.__main__ import serve
+from tensor_reshape.server.grpc_core.binding import TESTED
+
+UNTESTED = "Metadata-Version: 2.1\nName: grpcio\nVersion: 1.90.0\n"
+BROKEN = """
+from grpc._cython import cygrpc
+del cygrpc.ReceiveMessageOperation
+"""
+MODES: tuple[list[str], ...] = ([], ["--workers", "2"], ["--check-config"])
 
 
 def find_limit(address: str) -> int:
@@ -35,6 +43,31 @@ def test_server_rejects_invalid_flags_without_a_traceback(flags: list[str], code
     outcome = run_module("tensor_reshape.server", *flags)
     assert (outcome.code, len(outcome.errors)) == (code, lines)
     assert outcome.errors[-1].startswith("Error: ")
+
+
+def reject_grpcio(folder: Path, *flags: str) -> str:
+    """Returns the last line of a server that finds another grpcio in `folder`, and that must not start."""
+    outcome = run_module("tensor_reshape.server", "--listen", "127.0.0.1:0", *flags, env={"PYTHONPATH": str(folder)})
+    *others, last = outcome.errors
+    assert (outcome.code, outcome.text, [line for line in others if " WARNING io_engine " not in line]) == (1, "", [])
+    return last
+
+
+@pytest.mark.parametrize("flags", MODES, ids=str)
+def test_server_with_an_untested_grpcio_names_the_releases_to_install(flags: list[str], tmp_path: Path):
+    (tmp_path / "grpcio-1.90.0.dist-info").mkdir()
+    (tmp_path / "grpcio-1.90.0.dist-info" / "METADATA").write_text(UNTESTED)
+    assert reject_grpcio(tmp_path, *flags) == (
+        f"Error: grpcio 1.90.0 was not tested with this server. Run pip install '{TESTED}'"
+    )
+
+
+@pytest.mark.parametrize("flags", MODES, ids=str)
+def test_server_does_not_start_if_its_test_call_fails(flags: list[str], tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
+    assert reject_grpcio(tmp_path, *flags).endswith(
+        f"it has no cygrpc.ReceiveMessageOperation. Run pip install --force-reinstall '{TESTED}'"
+    )
 
 
 def test_missing_or_wrong_path_option_is_a_usage_error(tmp_path: Path):

@@ -7,7 +7,6 @@ from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import Feature, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_TENSOR_BYTES
-from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 
 LARGE = np.zeros(2048, np.float32)  # twice the largest message of the small server
 
@@ -19,10 +18,6 @@ def test_server_info_returns_limits_to_sync_and_async_clients(kind: str, small_s
     assert (info.limits.max_message_bytes, info.limits.max_tensor_bytes) == (4096, MAX_TENSOR_BYTES)
     assert info.operations.keys() == {"static_reshape", "dynamic_reshape", "reshape"}
     assert {Feature.OPEN_INFERENCE, Feature.REFLECTION} <= info.features
-
-
-def test_server_info_reports_the_grpc_core_api(stub: reshape_pb2_grpc.ReshapeServiceStub):
-    assert stub.ServerInfo(reshape_pb2.ServerInfoRequest()).grpc_api == "core"
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

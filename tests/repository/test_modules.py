@@ -30,7 +30,6 @@ TESTED_ELSEWHERE = {
     "rules/limits.py": "rules/test_inference.py",  # a table without a function
     "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims
     "server/builtin/methods.py": "server/builtin/test_calls.py",  # data about methods
-    "server/handlers/servers.py": "server/test_transports.py",  # it connects methods and servers
     "server/engine/services.py": "server/handlers/test_calls.py",  # fields without a function
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
     "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
@@ -38,7 +37,7 @@ TESTED_ELSEWHERE = {
     "server/settings/bounds.py": "server/test_config.py",
     "server/settings/callers.py": "server/test_config.py",
     "server/settings/quotas.py": "server/test_config.py",
-    "server/service/method_tables.py": "server/test_transports.py",  # fields without a function
+    "server/service/method_tables.py": "server/handlers/test_servers.py",  # fields without a function
     "server/service/works.py": "server/service/test_methods.py",  # tables
     "server/settings/serving.py": "server/test_config.py",
     "server/settings/observations.py": "server/test_config.py",

@@ -103,12 +103,6 @@ def test_health_port_reports_not_serving_without_heartbeats(port: HealthPort):
     assert check(port) == NOT_SERVING
 
 
-def test_health_port_reports_serving_if_heartbeats_are_unavailable(port: HealthPort):
-    port.update(0.0, None)
-    port.update(SILENT_SECONDS, None)
-    assert check(port) == SERVING
-
-
 def test_health_port_reports_serving_after_new_heartbeats(port: HealthPort):
     port.update(0.0, 1)
     port.update(SILENT_SECONDS, 1)

@@ -1,13 +1,13 @@
 """The response of ServerInfo."""
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_RANK, MAX_TENSOR_BYTES
-from tensor_reshape.server.config import CORE, Config
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.wire.servers import Feature
 
 
 def test_server_info_has_limits_and_features():
-    told = describe_server(Config(max_message_bytes=4096), CORE)
+    told = describe_server(Config(max_message_bytes=4096))
     limits = told.limits
     assert (limits.max_message_bytes, limits.max_output_bytes, limits.max_tensor_bytes) == (
         4096,
@@ -17,5 +17,4 @@ def test_server_info_has_limits_and_features():
     assert (limits.max_batch_bytes, limits.max_batch_items) == (MAX_BATCH_BYTES, MAX_BATCH_ITEMS)
     assert told.operations["reshape"].max_rank == MAX_RANK
     for reflection in (True, False):
-        assert (Feature.REFLECTION in describe_server(Config(reflection=reflection), CORE).features) == reflection
-    assert told.grpc_api == CORE
+        assert (Feature.REFLECTION in describe_server(Config(reflection=reflection)).features) == reflection

@@ -5,24 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.server.config import CORE, PUBLIC, Config
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.startup_log import announce
-
-
-def test_startup_log_has_the_cause_of_the_fallback_server(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO):
-        announce((), Config(), "another grpcio", health_address=None, http_address=None, metrics_address=None)
-    warning, told = map(vars, caplog.records)
-    assert (warning["levelname"], warning["cause"], told["grpc_api"]) == ("WARNING", "another grpcio", PUBLIC)
 
 
 def test_startup_log_record_has_version_limits_and_addresses(caplog: pytest.LogCaptureFixture):
     config = Config(io_engine="event", workers=3, max_calls=7)
     with caplog.at_level(logging.INFO):
-        announce(("a:1", "b:2"), config, "", health_address="c:3", http_address="e:5", metrics_address="d:4")
+        announce(("a:1", "b:2"), config, health_address="c:3", http_address="e:5", metrics_address="d:4")
     (told,) = [vars(record) for record in caplog.records if record.message == "serving"]
     expected = {
-        "grpc_api": CORE,
         "io_engine": "event",
         "workers": 3,
         "addresses": "a:1,b:2",
@@ -42,7 +34,7 @@ def test_startup_log_record_has_version_limits_and_addresses(caplog: pytest.LogC
 def test_startup_log_record_omits_disabled_listeners(caplog: pytest.LogCaptureFixture, tmp_path: Path):
     config = Config(listen=("unix:/tmp/a",), token_file=tmp_path / "tokens")
     with caplog.at_level(logging.INFO):
-        announce(("unix:/tmp/a",), config, "", health_address=None, http_address=None, metrics_address=None)
+        announce(("unix:/tmp/a",), config, health_address=None, http_address=None, metrics_address=None)
     told = vars(caplog.records[-1])
     assert told["tokens"] == "required"
     assert told.keys().isdisjoint({"health_address", "http_address", "metrics_address"})

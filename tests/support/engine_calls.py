@@ -9,7 +9,7 @@ from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle
 from tensor_reshape.server.engine.observers import ObserverJournal
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
@@ -46,7 +46,7 @@ class Idle:
 
     start_send = start_work = start_read
 
-    def abort(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError) -> None:
         pass
 
     def drop(self, rejection: LimitError | None) -> None:
@@ -81,8 +81,7 @@ class Caller:
     def start_work(self) -> None:
         self.works += 1
 
-    def abort(self, rejection: LimitError, state: State) -> None:
-        del state
+    def abort(self, rejection: LimitError) -> None:
         self.rejections.append(rejection)
 
     def drop(self, rejection: LimitError | None) -> None:

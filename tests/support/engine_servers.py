@@ -1,4 +1,4 @@
-"""Servers with methods of a test, on gRPC's core or on grpcio's public API."""
+"""Servers with methods of a test."""
 
 import threading
 import time
@@ -16,9 +16,10 @@ from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import CallResult, Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
+from tensor_reshape.server.grpc_core.servers import Server
+from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.works import Work
-from tensor_reshape.server.transports import Server
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
 LONG, REJECTED, BROKEN = b"long", b"rejected", b"broken"
@@ -78,8 +79,6 @@ METHODS = MethodTable(
     (StreamMethod(STREAM, Echo),),
 )
 
-Build = Callable[[Sequence[Service], Sequence[tuple[str, int]]], Server]
-
 
 @dataclass
 class EngineServer:
@@ -103,7 +102,6 @@ class EngineServer:
 
 @contextmanager
 def serve_engine(
-    build: Build,
     config: Config | None = None,
     *,
     methods: MethodTable = METHODS,
@@ -118,7 +116,7 @@ def serve_engine(
     engine = Engine(config, (watcher,), Gates(gates), clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
     service = Service(engine, build_perform(None), Sources(config.trusted_proxy), methods, pools or own)
-    server = build((service, *others), options)
+    server = build_server((service, *others), options)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:

@@ -20,7 +20,6 @@ from tensor_reshape.wire.servers import (
 LIMITS = ServerLimits(**{field.name: number for number, field in enumerate(fields(ServerLimits), start=10)})
 INFO = ServerInfo(
     version="1.2.3",
-    grpc_api="core",
     limits=LIMITS,
     operations={name: describe_operation(operation, 31) for name, operation in OPERATIONS.items()},
     features=frozenset({Feature.REFLECTION, Feature.SHARED_MEMORY}),

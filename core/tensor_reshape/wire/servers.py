@@ -76,7 +76,6 @@ class ServerInfo:
 
     Attributes:
         version: the version of the server's package.
-        grpc_api: the part of grpcio with which the server handles calls, `core` or `public`.
         limits: the limits of requests and responses.
         operations: for each operation that reshapes data, the ranks and types that the operation accepts.
         features: the optional features.
@@ -86,7 +85,6 @@ class ServerInfo:
     """
 
     version: str
-    grpc_api: str
     limits: ServerLimits
     operations: dict[str, OperationInfo]
     features: frozenset[Feature]
@@ -105,7 +103,6 @@ def encode_server_info(info: ServerInfo) -> bytes:
     """Returns an encoded ServerInfoResponse."""
     return reshape_pb2.ServerInfoResponse(
         version=info.version,
-        grpc_api=info.grpc_api,
         limits=reshape_pb2.ServerLimits(**asdict(info.limits)),
         operations=[
             reshape_pb2.OperationInfo(
@@ -132,7 +129,6 @@ def decode_server_info(raw: bytes) -> ServerInfo:
     names = {value.number: value.name for value in reshape_pb2.ServerInfoResponse.Feature.DESCRIPTOR.values}
     return ServerInfo(
         version=message.version,
-        grpc_api=message.grpc_api,
         limits=ServerLimits(**limits),
         operations={
             OPERATIONS_BY_NUMBER[one.operation].name: OperationInfo(

@@ -6,6 +6,7 @@
   variables for gRPC first, and only then imports grpc.
 """
 
+import inspect
 import logging
 import os
 import signal
@@ -22,6 +23,7 @@ from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
+from tensor_reshape.server.grpc_core.binding import check_release
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_available_memory, raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
@@ -127,6 +129,7 @@ def serve(*, check_config: bool, **values: Any) -> None:
     """
     try:
         configure_logs(values["log_format"], values["log_level"])
+        check_release()
         if check_config:
             _check(values)
             return
@@ -204,14 +207,24 @@ def _serve(settings: dict[str, Any]) -> None:
     raise_descriptor_limit()
     config = _build_config(settings)
     if config.workers > 1:
-        from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - starts without grpc
-
-        supervise(config)
+        from tensor_reshape.server.workers.supervisor import supervise as run  # noqa: PLC0415 - starts without grpc
     else:
-        from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - imports grpc
-
-        serve_until_signal(config)
+        from tensor_reshape.server.runner import serve_until_signal as run  # noqa: PLC0415 - imports grpc
+    if is_instrumented() and not config.tracing:
+        _LOGGER.warning(
+            "the tool that has replaced grpc.server creates no spans for calls of this server. Use --tracing"
+        )
+    run(config)
     ignore_signals(STOP_SIGNALS)
+
+
+def is_instrumented() -> bool:
+    """Whether a tracing tool has replaced the function `grpc.server` in this process.
+
+    The tool then expects each server to use its function, but this server does not call `grpc.server`.
+    """
+    grpc = sys.modules.get("grpc")
+    return grpc is not None and (inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc")
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

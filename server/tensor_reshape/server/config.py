@@ -35,12 +35,6 @@ from tensor_reshape.server.settings.serving import ServingSettings
 COST_FACTOR = 3
 """Number of copies of a message in memory, which are the request, the response, and the transport's send buffer."""
 
-CORE, PUBLIC = "core", "public"
-"""Values of `grpc_api` in logs, ServerInfo and metrics.
-
-CORE means gRPC's core, and PUBLIC means grpcio's public API.
-"""
-
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a server. A stopped server ignores further signals."""
 

@@ -104,12 +104,12 @@ class ExtraListeners:
         if self._gateway is not None:
             self._gateway.port.start()
 
-    def update_health(self, now: float, turns: int | None) -> None:
+    def update_health(self, now: float, turns: int) -> None:
         """Updates the health status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.
-            turns: the value of `transports.Server.turns`.
+            turns: the value of `grpc_core.servers.Server.turns`.
         """
         if self._health_port is not None:
             self._health_port.update(now, turns)

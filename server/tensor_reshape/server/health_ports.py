@@ -6,8 +6,7 @@ Probes without a certificate, such as those of Kubernetes, can use the health po
 - The health port has its own thread. If the main server's receiving thread makes no turns, the health port reports
   NOT_SERVING, so that probes detect a hanging server.
 - A turn is one iteration of the loop of the receiving thread. The receiving thread makes at least one turn a second, or
-  slightly fewer on a busy machine. The health port cannot detect that the fallback server hangs, because the fallback
-  server does not count turns.
+  slightly fewer on a busy machine.
 """
 
 import math
@@ -18,9 +17,9 @@ from tensor_reshape.server.builtin.health import Health
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import perform
+from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.transport.listeners import bind
 from tensor_reshape.server.transport.options import build_options
-from tensor_reshape.server.transports import build_server
 
 _STOP_SECONDS = 5.0
 SILENT_SECONDS = 5.0
@@ -52,7 +51,7 @@ class HealthPort:
         """
         self._health = Health()
         self._is_stopping = False
-        self._turns: int | None = 0
+        self._turns = 0
         self._turned_at = math.inf  # the time at which `_turns` last changed, or infinity before the first update
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES)
         self.service = build_service(small, self._health.build_methods({}))
@@ -63,14 +62,14 @@ class HealthPort:
         """Starts to accept health checks."""
         self._server.start()
 
-    def update(self, now: float, turns: int | None) -> None:
+    def update(self, now: float, turns: int) -> None:
         """Updates the reported status. Call this method many times a second, always on the same thread.
 
         Args:
             now: the current time of `time.monotonic`.
-            turns: the number of loop iterations of the thread that receives calls, or None if this number is unknown.
+            turns: the number of loop iterations of the thread that receives calls.
         """
-        if turns is None or turns != self._turns:
+        if turns != self._turns:
             self._turns, self._turned_at = turns, now
         is_turning = now - self._turned_at < SILENT_SECONDS
         if self._is_stopping or is_turning == self._health.is_serving():

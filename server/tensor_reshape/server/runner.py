@@ -28,7 +28,8 @@ from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.extra_listeners import ExtraListeners
-from tensor_reshape.server.grpc_core.probes import find_obstacle
+from tensor_reshape.server.grpc_core.self_test import check_core
+from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
 from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, GaugeWriter
@@ -58,7 +59,6 @@ from tensor_reshape.server.service.works import WORK_THREADS
 from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
-from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.server.watchers import Watchers
 
 _LOGGER = logging.getLogger(__name__)
@@ -93,9 +93,11 @@ class Runner:
             gates: additional gates after authentication, which may reject calls (see `engine.gates`).
 
         Raises:
-            ConfigError: an address cannot be bound, or a configured file is invalid.
+            ConfigError: an address cannot be bound, a configured file is invalid, or the test call of the server to
+                itself fails.
         """
         keep_freed_memory()  # this function must be called before any thread starts
+        check_core()
         self._config = config
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.bound_addresses))
@@ -150,14 +152,14 @@ class Runner:
 
         A heartbeat is only sent if the receiving thread has made a turn of its loop since the last check. The receiving
         thread makes a turn at least once a second, whatever clients do. Clients therefore cannot stop the heartbeats of
-        a working server. The fallback server does not count turns, so its heartbeats show only that the process runs.
+        a working server.
         """
         last: int | None = None
 
         def check() -> None:
             nonlocal last
             turns = self._server.turns
-            if turns is None or turns != last:
+            if turns != last:
                 last = turns
                 send()
 
@@ -282,7 +284,7 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
 
 def _join_methods(config: Config, service: ReshapeService, inference: Inference) -> MethodTable:
     """Returns the methods of ReshapeService and of the Open Inference Protocol."""
-    info = build_info_method(describe_server(config, choose_serving()))
+    info = build_info_method(describe_server(config))
     return service.methods.join(MethodTable((info,), ())).join(build_inference_methods(inference))
 
 
@@ -314,7 +316,7 @@ def serve_until_signal(config: Config) -> None:
         with _show_metrics(config, runner) as metrics_address:
             runner.start()
             side = {"health_address": runner.health_address, "http_address": runner.http_address}
-            announce(runner.addresses, config, find_obstacle(), **side, metrics_address=metrics_address)
+            announce(runner.addresses, config, **side, metrics_address=metrics_address)
             (number,) = os.read(signals, 1)
             stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
 
@@ -338,7 +340,7 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     counters = SharedCounters(list_methods())
     runner.count_into(counters)
     source = Source(1, counters, os.getpid())
-    return serve_metrics(config.metrics_listen, build_registry(config, choose_serving, lambda: [source]))
+    return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
 
 
 def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], object]) -> None:

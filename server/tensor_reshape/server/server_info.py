@@ -11,8 +11,8 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
 
 
-def describe_server(config: Config, grpc_api: str) -> ServerInfo:
-    """Returns the response of the method ServerInfo. `grpc_api` must be CORE or PUBLIC."""
+def describe_server(config: Config) -> ServerInfo:
+    """Returns the response of the method ServerInfo."""
     has = {
         Feature.OPEN_INFERENCE: True,
         Feature.REFLECTION: config.reflects,
@@ -20,7 +20,6 @@ def describe_server(config: Config, grpc_api: str) -> ServerInfo:
     }
     return ServerInfo(
         version=version("tensor-reshape"),
-        grpc_api=grpc_api,
         limits=ServerLimits(
             max_message_bytes=config.max_message_bytes,
             max_output_bytes=config.limits.max_output_bytes,

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tensor_reshape.server.config import CORE, PUBLIC, Config
+from tensor_reshape.server.config import Config
 
 _LOGGER = logging.getLogger(__name__)
 _LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls", "max_connections")
@@ -16,7 +16,6 @@ _LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls", "max_connect
 def announce(
     addresses: Sequence[str],
     config: Config,
-    obstacle: str,
     *,
     health_address: str | None,
     http_address: str | None,
@@ -24,19 +23,14 @@ def announce(
 ) -> None:
     """Logs a record for each address, with its bound port, and one record with the main settings.
 
-    If the fallback server is used, a warning precedes these records.
-
     Args:
         addresses: the addresses for calls.
         config: the configuration of the whole server, whose `io_engine` must be the engine in use.
-        obstacle: the reason for the fallback server (grpcio's public API), or an empty text if gRPC's core serves.
         health_address: the address for health checks, or None without such an address.
         http_address: the address for HTTP, or None without such an address.
         metrics_address: the address for metrics, or None without such an address. This function logs no record for it,
             because the package `metrics` has already logged one.
     """
-    if obstacle:
-        _LOGGER.warning("using the fallback server (grpcio's public API)", extra={"cause": obstacle})
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
     if http_address is not None:
@@ -46,14 +40,13 @@ def announce(
         _LOGGER.info("listening", extra=values)
     ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
     known = {name: address for name, address in ports.items() if address is not None}
-    _LOGGER.info("serving", extra=_list_facts(addresses, config, PUBLIC if obstacle else CORE) | known)
+    _LOGGER.info("serving", extra=_list_facts(addresses, config) | known)
 
 
-def _list_facts(addresses: Sequence[str], config: Config, grpc_api: str) -> dict[str, object]:
+def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
     """Returns the settings that explain most of the server's behavior."""
     return {
         "version": version("tensor-reshape"),
-        "grpc_api": grpc_api,
         "io_engine": config.io_engine,
         "workers": config.workers,
         **{name: getattr(config, name) for name in _LIMITS},

@@ -13,7 +13,7 @@ from tensor_reshape.server.engine.lifecycle import State
 from tensor_reshape.server.engine.stall_timeouts import reject_idle
 
 REJECTION = reject_idle(State.RECEIVING, 5.0)
-ARGUMENTS: dict[Kind, tuple[Any, ...]] = {Kind.ABORT: (REJECTION, State.RECEIVING), Kind.DROP: (REJECTION,)}
+ARGUMENTS: dict[Kind, tuple[Any, ...]] = {Kind.ABORT: (REJECTION,), Kind.DROP: (REJECTION,)}
 
 
 class Recorder(Caller):
@@ -33,8 +33,8 @@ class Recorder(Caller):
     def start_work(self) -> None:
         self._note("START_WORK")
 
-    def abort(self, rejection: LimitError, state: State) -> None:
-        self._note(f"ABORT {rejection.reason} {state.name}")
+    def abort(self, rejection: LimitError) -> None:
+        self._note(f"ABORT {rejection.reason}")
 
     def drop(self, rejection: LimitError | None) -> None:
         self._note(f"DROP {rejection.reason if rejection else None}")
@@ -52,7 +52,7 @@ DONE = {
     Kind.START_READ: ["START_READ"],
     Kind.START_SEND: ["START_SEND"],
     Kind.START_WORK: ["START_WORK"],
-    Kind.ABORT: ["ABORT STALLED RECEIVING"],
+    Kind.ABORT: ["ABORT STALLED"],
     Kind.DROP: ["DROP STALLED"],
     Kind.FORGET: [],
 }

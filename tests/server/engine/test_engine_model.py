@@ -10,7 +10,7 @@ from hypothesis_profiles import examples
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import perform
-from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 from transcripts import RecordedEngine, replay
@@ -72,8 +72,8 @@ class ModelCall:
     def start_send(self) -> None:
         assert self.outbox or self.state == "sending"
 
-    def abort(self, rejection: LimitError, state: State) -> None:
-        raise AssertionError(rejection, state)
+    def abort(self, rejection: LimitError) -> None:
+        raise AssertionError(rejection)
 
     def drop(self, rejection: LimitError | None) -> None:
         del rejection

@@ -5,9 +5,8 @@ import pytest
 from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.engine.budgets import MAX_READS
-from tensor_reshape.server.engine.effects import Kind
 from tensor_reshape.server.engine.engine import MAX_ABORTS, Engine
-from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND, State
+from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.engine.stall_timeouts import (
     MIN_BYTES_PER_SECOND,
     MIN_PRESSURE_SECONDS,
@@ -50,14 +49,6 @@ def test_call_without_progress_is_aborted_after_the_stall_timeout(clock: Clock):
     assert stalled.reasons == []
     swept.wait(0.6)
     assert (stalled.reasons, other.reasons) == (STALLED, [])
-
-
-def test_abort_effect_contains_the_call_state_before_the_abort(clock: Clock):
-    engine = make(4, stall_timeout_seconds=5.0, clock=clock)
-    caller = Caller(engine)
-    clock.now += 5.1
-    (effect,) = engine.sweep()
-    assert (effect.kind, effect.life, effect.arguments[1]) == (Kind.ABORT, caller.life, State.RECEIVING)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
 from tensor_reshape.server.handlers.calls import ServiceCall, StreamCall, UnaryCall
-from tensor_reshape.server.handlers.servers import build_core_server
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.works import Work
 
@@ -29,7 +28,7 @@ NARROW = Config(max_message_bytes=MIB, memory_budget_bytes=8 * MIB)
 
 @pytest.fixture
 def served() -> Iterator[EngineServer]:
-    with serve_engine(build_core_server) as served:
+    with serve_engine() as served:
         yield served
 
 
@@ -71,7 +70,7 @@ def test_unary_response_is_sent_before_the_client_half_closes(connection: Connec
 @contextmanager
 def fill() -> Iterator[tuple[EngineServer, Connection, list[int]]]:
     """Opens three calls, the last of which waits for memory."""
-    with serve_engine(build_core_server, NARROW) as served, Connection(served.address) as connection:
+    with serve_engine(NARROW) as served, Connection(served.address) as connection:
         streams = [connection.open(UNARY) for _ in range(3)]
         served.watcher.await_event(Event.REQUEST, 3)
         assert [event for event, _ in served.watcher.seen].count(Event.READ) == 2
@@ -96,7 +95,7 @@ def test_call_that_waited_for_memory_is_served():
 @pytest.mark.parametrize("path", [UNARY, STREAM])
 def test_unary_and_stream_calls_reject_an_oversized_message(path: str):
     options = [("grpc.max_receive_message_length", 100)]
-    with serve_engine(build_core_server, options=options) as served, Connection(served.address) as connection:
+    with serve_engine(options=options) as served, Connection(served.address) as connection:
         assert connection.call(path, bytes(101)).status == "8"
         served.check_nothing_is_held()
 
@@ -176,7 +175,7 @@ def test_memory_error_ends_only_its_own_call(
 
 def test_call_is_cancelled_if_sending_its_rejection_fails(monkeypatch: pytest.MonkeyPatch):
     now = [0.0]
-    with serve_engine(build_core_server, clock=lambda: now[0]) as served, Connection(served.address) as connection:
+    with serve_engine(clock=lambda: now[0]) as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
             patch.setattr(UnaryCall, "finish", fail)
             stream = connection.open(UNARY)
@@ -211,7 +210,7 @@ def build_pools(pool: HeldPool) -> Mapping[Work, ThreadPoolExecutor]:
 @pytest.mark.parametrize("path", [UNARY, STREAM])
 def test_call_is_ended_if_no_thread_can_start(path: str, caplog: pytest.LogCaptureFixture):
     pools = build_pools(HeldPool(has_threads=False))
-    with serve_engine(build_core_server, pools=pools) as served, Connection(served.address) as connection:
+    with serve_engine(pools=pools) as served, Connection(served.address) as connection:
         assert connection.call(path, LONG).status in CANCELLED
         served.check_nothing_is_held()
         assert connection.call(path, b"message").is_ok
@@ -221,7 +220,7 @@ def test_call_is_ended_if_no_thread_can_start(path: str, caplog: pytest.LogCaptu
 @pytest.mark.parametrize("path", [UNARY, STREAM])
 def test_cancelled_call_is_freed_before_its_queued_work_runs(path: str):
     pool = HeldPool()
-    with serve_engine(build_core_server, pools=build_pools(pool)) as served, Connection(served.address) as connection:
+    with serve_engine(pools=build_pools(pool)) as served, Connection(served.address) as connection:
         stream = connection.open(path)
         connection.send_data(stream, grpc_message(LONG))
         served.watcher.await_event(Event.GRANT)
@@ -244,7 +243,7 @@ def test_client_disconnect_during_work_frees_all_memory_and_calls():
         return raw
 
     methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None),))
-    with serve_engine(build_core_server, methods=methods) as served, Connection(served.address) as connection:
+    with serve_engine(methods=methods) as served, Connection(served.address) as connection:
         stream = connection.open(UNARY)
         connection.send_data(stream, grpc_message(b"message"))
         assert working.wait(SECONDS)
@@ -263,6 +262,6 @@ def test_long_work_runs_in_the_thread_pool_of_its_kind():
         return raw
 
     methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None, lambda _: Work.BATCHES),))
-    with serve_engine(build_core_server, methods=methods) as served, Connection(served.address) as connection:
+    with serve_engine(methods=methods) as served, Connection(served.address) as connection:
         assert connection.call(UNARY, b"message").is_ok
     assert names[0].startswith("BATCHES")

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from scrapes import Scrape
-from tensor_reshape.server.config import CORE, Config
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REJECTIONS
 from tensor_reshape.server.metrics.prometheus_format import PROCESS_PREFIX, Source, build_registry
 from tensor_reshape.server.metrics.shared_counters import SharedCounters, observe
@@ -18,7 +18,7 @@ METHODS = ("/a.service/First", "/a.service/Second")
 
 
 def render(*sources: Source) -> str:
-    return generate_latest(build_registry(CONFIG, lambda: CORE, lambda: sources)).decode()
+    return generate_latest(build_registry(CONFIG, lambda: sources)).decode()
 
 
 def read(*sources: Source) -> Scrape:
@@ -68,6 +68,6 @@ def test_metrics_page_has_every_status_code_of_a_called_method():
 
 def test_metrics_page_has_build_versions_and_process_metrics():
     page = read(Source(1, SharedCounters(METHODS), os.getpid()))
-    assert page.sum("tensor_reshape_build_info", io_engine="event", grpc_api=CORE) == 1
+    assert page.sum("tensor_reshape_build_info", io_engine="event") == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0

@@ -4,18 +4,18 @@ import pytest
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.server.config import CORE, Config
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.wire.servers import decode_server_info
 
-METHOD = build_info_method(describe_server(Config(), CORE))
+METHOD = build_info_method(describe_server(Config()))
 
 
 def test_server_info_method_returns_the_info_of_the_server():
     answer = METHOD.respond_light(b"")
     assert answer is not None
-    assert decode_server_info(answer) == describe_server(Config(), CORE)
+    assert decode_server_info(answer) == describe_server(Config())
     assert METHOD.respond_light(b"\x0a\x01x") == answer  # an unknown field of a newer client
 
 

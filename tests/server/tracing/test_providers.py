@@ -25,12 +25,6 @@ print(build_resource().attributes['service.name'], build_resource().attributes['
     assert run(program, OTEL_SERVICE_NAME="mine").split() == ["mine", "0.1.0"]
 
 
-def test_tracing_is_rejected_in_a_process_instrumented_by_opentelemetry():
-    instrument = "from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider; "
-    instrument += "trace.set_tracer_provider(TracerProvider()); "
-    assert "Use only one of them" in run(instrument + START).splitlines()[-1]
-
-
 def test_invalid_opentelemetry_variable_raises_config_error():
     assert f"{REJECTION}: " in run(START, OTEL_BSP_MAX_QUEUE_SIZE="0").splitlines()[-1]
     start = (

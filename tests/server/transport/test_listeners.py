@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.grpc_core.servers import Server
+from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port, hold
-from tensor_reshape.server.transports import Server, build_server
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJECTION, STOP_MARGIN_SECONDS
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, REJECTION, STOP_MARGIN_SECONDS
 from tensor_reshape.server.workers.slots import BACK_OFF_SECONDS, HANG_SECONDS, STABLE_SECONDS, START_SECONDS, State
 from worker_slots import TICK, Room
 
@@ -37,20 +37,6 @@ def test_worker_without_heartbeats_is_killed(room: Room):
     room.send(LEAVING + BEAT)  # the messages before the stop
     room.wait(10 * HANG_SECONDS)
     assert (room.process.actions, room.slot.serves, room.slot.hangs) == (["SIGKILL"], False, 1)
-
-
-def test_fallback_cause_from_a_worker_is_not_a_heartbeat():
-    room = Room()
-    room.send(OBSTACLE + b"another grpcio: 1.-x\n")
-    assert (room.slot.obstacle, room.slot.state) == ("another grpcio: 1.-x", State.STARTING)
-    room.send(BEAT)
-    assert (room.slot.obstacle, room.slot.serves) == ("another grpcio: 1.-x", True)
-
-
-def test_heartbeat_after_a_fallback_cause_from_a_worker_counts():
-    room = Room()
-    room.send(OBSTACLE + b"another grpcio\n" + BEAT)
-    assert room.slot.serves
 
 
 def test_worker_heartbeat_that_is_read_late_counts(room: Room):

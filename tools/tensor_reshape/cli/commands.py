@@ -67,7 +67,6 @@ def _list_facts(server: "ServerInfo") -> dict[str, Any]:
     """Returns the facts about a server in the form of JSON."""
     return {
         "version": server.version,
-        "grpc_api": server.grpc_api,
         **asdict(server.limits),
         "features": sorted(feature.name.lower() for feature in server.features),
         "operations": {

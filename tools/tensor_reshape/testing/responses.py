@@ -35,7 +35,6 @@ from tensor_reshape.wire.tensors import TensorView
 
 INFO = ServerInfo(
     version=version("tensor-reshape"),
-    grpc_api="core",
     limits=ServerLimits(
         max_message_bytes=MAX_MESSAGE_BYTES,
         max_output_bytes=DEFAULT_LIMITS.max_output_bytes,

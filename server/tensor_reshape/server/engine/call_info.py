@@ -3,7 +3,6 @@
 Most of these facts are known before the request message arrives. The first bytes of the response are added to the
 `CallInfo` later, for observers that report the call when it is over.
 
-- The server on gRPC's core, the fallback server and the HTTP port all use the class `CallInfo`.
 - The method, the peer name and a certificate that TLS has verified can be trusted. All other facts in a `CallInfo` are
   untrusted input from the client. Check values from the client before you use them, and never write them unchecked to a
   log, label or span.

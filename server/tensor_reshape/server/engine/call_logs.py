@@ -11,8 +11,7 @@ random sample.
   the server writes the line later, when it is known that the client has not disconnected.
 - If a client cancels, disconnects or reaches its deadline, the server has not failed. If a call ends for one of these
   reasons, only the access log has a line for it.
-- If a message exceeds the size limit, gRPC's core rejects the call. The handlers then log the rejection, but the
-  fallback server cannot detect it.
+- If a message exceeds the size limit, gRPC's core rejects the call, and the handlers log the rejection.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
   `process.log_queue`). The number of lines in the access log is not limited, because the access log only has a sample

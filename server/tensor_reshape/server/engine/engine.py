@@ -152,8 +152,6 @@ class Engine:
             if life.info.observers and self._observed is not None:
                 journals = (*journals, self._observed)
         with self._lock:
-            if life.state is _DONE:  # the call has already ended, and FORGET reports this to the gates
-                return (Effect(_FORGET, life),)
             life.journals = journals  # journals must also record a call that is rejected
             life.began = life.since = self._clock()
             life.source = source
@@ -337,14 +335,13 @@ class Engine:
         )
 
     def _abort(self, life: Lifecycle, rejection: LimitError, now: float) -> Effect:
-        state = life.state
         cancels = life.ignores_rejections
         life.move(
             Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))
         )
         life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
-        return Effect(Kind.DROP, life, (rejection,)) if cancels else Effect(Kind.ABORT, life, (rejection, state))
+        return Effect(Kind.DROP if cancels else Kind.ABORT, life, (rejection,))
 
     def _read_if_due(self, life: Lifecycle) -> Effects:
         return self._request_read(life) if life.may_read else ()

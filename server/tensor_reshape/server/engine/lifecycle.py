@@ -94,7 +94,7 @@ class Event(Enum):
     """The events of a call. The text in brackets names the thread that reports the event."""
 
     ENTER = auto()
-    """The call requests a concurrency slot (the receiving thread; in the fallback server, the call's own thread)."""
+    """The call requests a concurrency slot (the receiving thread)."""
 
     REQUEST = auto()
     """The call requests memory to read its next message (any thread)."""
@@ -130,10 +130,7 @@ class Event(Enum):
     """The call has made no progress for too long, or has waited too long (the thread that calls `Engine.sweep`)."""
 
     OVER = auto()
-    """gRPC has finished the call, because its status is sent or its client is gone (the receiving thread).
-
-    In the fallback server, the call's own thread reports this event if the call is over before that thread begins.
-    """
+    """gRPC has finished the call, because its status is sent or its client is gone (the receiving thread)."""
 
     __hash__ = object.__hash__  # as in `State`
 
@@ -245,8 +242,8 @@ class ServedCall(Protocol):
     def start_work(self) -> None:
         """Starts a worker thread, which processes the received message. Memory for the work is reserved."""
 
-    def abort(self, rejection: LimitError, state: State) -> None:
-        """Aborts the call with an error. `state` is the state of the call before ABORT."""
+    def abort(self, rejection: LimitError) -> None:
+        """Aborts the call with an error."""
 
     def drop(self, rejection: LimitError | None) -> None:
         """Cancels the call at once, because its client does not read and would not receive an error.

@@ -94,9 +94,8 @@ class ServiceCall(Call):
         except RuntimeError as error:
             self.on_bug(error)
 
-    def abort(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError) -> None:
         """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
-        del state
         failure = build_failure(rejection, self.info)
         self._log(failure.result, detail=failure.detail)
         self.finish(failure.status)

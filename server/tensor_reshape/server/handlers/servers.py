@@ -20,8 +20,13 @@ from tensor_reshape.wire.status import Status, encode_rejection
 _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())
 
 
-def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
-    """Returns a server for the methods of `services`, which does not listen yet (see `transports.build_server`)."""
+def build_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
+    """Returns a server that does not listen yet.
+
+    Args:
+        services: the services to serve.
+        options: channel arguments of gRPC's core.
+    """
     routes: dict[str, Route] = {}
     for service in services:
         queue = AdmissionQueue[NewCall](service.engine.has_room)

@@ -23,7 +23,7 @@ from starlette.types import Send
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.call_logs import log_failure
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import OK, build_failure
 from tensor_reshape.server.http.connections import find_connection
@@ -52,7 +52,7 @@ class HttpCall:
         self._info.return_request_id()
         self._source = service.sources.find(connection.name, self._info.metadata)
         self._loop = asyncio.get_running_loop()
-        self._has_stalled = False  # whether the call was aborted while its message was arriving
+        self._is_reading = False  # whether the message is arriving, or was arriving when the call was aborted
         self._message: bytes | None = None  # the request message while the call waits for a thread
         self._may_continue = asyncio.Event()
         self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
@@ -63,7 +63,7 @@ class HttpCall:
         try:
             response = await self._compute(request)
             is_gone = False
-            if self._has_stalled:
+            if self._is_reading and self._rejected.done():
                 response.headers["connection"] = "close"  # the client will not send the rest of its message
             await response(request.scope, request.receive, send)
             await self._connection.flow.drain()
@@ -83,9 +83,8 @@ class HttpCall:
     def start_send(self) -> None:
         """Does nothing, because the response is sent when the call ends (see `ServedCall`)."""
 
-    def abort(self, rejection: LimitError, state: State) -> None:
+    def abort(self, rejection: LimitError) -> None:
         """Ends the call with an error (see `ServedCall`)."""
-        self._has_stalled = state is State.RECEIVING
         self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
         self._do(lambda: self._reject(rejection))
 
@@ -106,7 +105,9 @@ class HttpCall:
             self._perform(self._engine.enter(self._life, self._source, get_message_size(request)))
             await self._unless_rejected(self._may_continue.wait())
             self._may_continue.clear()
+            self._is_reading = True
             message = await self._unless_rejected(read_message(request))
+            self._is_reading = False
             if not self._engine.message_received(self._life, len(message)):
                 return self._end(await self._rejected)
             response = self._conclude(lambda: self._method.respond_light(message))

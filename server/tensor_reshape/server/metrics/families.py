@@ -97,8 +97,8 @@ MAX_CONNECTIONS = Family("tensor_reshape_max_connections", GAUGE, "Limit of conn
 BUILD = Family(
     "tensor_reshape_build_info",
     GAUGE,
-    "Constant 1, with the versions and the gRPC interface as labels.",
-    ("version", "grpc_api", "io_engine", "python", "grpcio", "protobuf"),
+    "Constant 1, with the versions and the I/O engine as labels.",
+    ("version", "io_engine", "python", "grpcio", "protobuf"),
 )
 WORKERS = Family("tensor_reshape_workers", GAUGE, "Number of configured workers (--workers).")
 SERVING_WORKERS = Family("tensor_reshape_serving_workers", GAUGE, "Number of workers that serve calls.")

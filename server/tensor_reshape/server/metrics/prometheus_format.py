@@ -55,18 +55,14 @@ class Source(NamedTuple):
 class ServerCollector(Collector):
     """The metrics of one server."""
 
-    def __init__(
-        self, config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
-    ) -> None:
+    def __init__(self, config: Config, list_sources: Callable[[], Sequence[Source]]) -> None:
         """Creates a collector for the metrics of all processes of a server.
 
         Args:
             config: the configuration of the server.
-            find_grpc_api: function that returns `config.CORE` or `config.PUBLIC`.
             list_sources: function that returns the processes.
         """
         self._io_engine = config.io_engine
-        self._find_grpc_api = find_grpc_api
         self._list_sources = list_sources
 
     def collect(self) -> Iterator[Metric]:
@@ -87,15 +83,13 @@ class ServerCollector(Collector):
 
     def _describe_build(self) -> Labels:
         versions = platform.python_version(), version("grpcio"), version("protobuf")
-        return (version("tensor-reshape"), self._find_grpc_api(), self._io_engine, *versions)
+        return (version("tensor-reshape"), self._io_engine, *versions)
 
 
-def build_registry(
-    config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
-) -> CollectorRegistry:
+def build_registry(config: Config, list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
     """Returns the metrics of a server (see `ServerCollector`) and of this process."""
     registry = CollectorRegistry()
-    registry.register(ServerCollector(config, find_grpc_api, list_sources))
+    registry.register(ServerCollector(config, list_sources))
     ProcessCollector(registry=registry)
     return registry
 

@@ -17,7 +17,6 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.tracing.sampling import CallSampling
@@ -41,11 +40,8 @@ class Tracing:
         """Starts the thread that sends spans.
 
         Raises:
-            ConfigError: OpenTelemetry already instruments this process, or its variables are invalid.
+            ConfigError: OpenTelemetry's variables are invalid.
         """
-        if not isinstance(get_tracer_provider(), ProxyTracerProvider):
-            message = "--tracing and opentelemetry-instrument would both report every call. Use only one of them"
-            raise ConfigError(message)
         logging.getLogger("opentelemetry.util.re").addFilter(_hide_header)
         try:
             sampling = CallSampling(os.environ)  # noqa: TID251 - OpenTelemetry reads the same variables

@@ -3,9 +3,8 @@
 - The supervisor writes its messages to the standard input of the worker. The first message is the pickled `Order`. For
   each stop signal after the first stop signal, the supervisor writes HURRY. If the standard input of a worker ends, the
   supervisor has ended.
-- A worker writes its messages to a separate pipe. A worker that uses the fallback server writes an OBSTACLE message
-  once. A worker writes BEAT periodically while it serves, and LEAVING when it starts to stop. A worker that cannot
-  serve writes only a REJECTION message with the reason.
+- A worker writes its messages to a separate pipe. It writes BEAT periodically while it serves, and LEAVING when it
+  starts to stop. A worker that cannot serve writes only a REJECTION message with the reason.
 - Each message of a worker fits into one atomic write, so the pipe never splits a message.
 """
 
@@ -21,17 +20,11 @@ REJECTION = b"!"
 The message ends at the end of the data in the pipe.
 """
 
-OBSTACLE = b"?"
-"""The first byte of a message with the reason why the worker uses the fallback server.
-
-It is UTF-8 and ends with a line feed.
-"""
-
 HURRY = b"h"
 """The message that makes a stopping worker end its running calls at once."""
 
 MAX_MESSAGE_BYTES = 4096
-"""Maximum size of a message with a reason in bytes. Linux writes data of this size to a pipe atomically (PIPE_BUF)."""
+"""Maximum size of a REJECTION message in bytes. Linux writes data of this size to a pipe atomically (PIPE_BUF)."""
 
 STOP_MARGIN_SECONDS = 3.0
 """Seconds that a worker may take to stop after the drain and grace periods. In one of them, clients disconnect."""

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable
 from enum import Enum, auto
 
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REJECTION, STOP_MARGIN_SECONDS, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, REJECTION, STOP_MARGIN_SECONDS, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
@@ -61,7 +61,6 @@ class Slot:
         order: the instructions for each worker.
         state: the state of the current worker.
         rejection: the reason why the last worker could not start, or an empty text.
-        obstacle: the reason why workers use the fallback server, or an empty text.
         starts: the number of started workers, including failed attempts.
         hangs: the number of workers that were killed because they sent no heartbeats.
     """
@@ -75,7 +74,7 @@ class Slot:
         """
         self.order = order
         self.state = State.STARTING
-        self.rejection = self.obstacle = ""
+        self.rejection = ""
         self.starts = self.hangs = 0
         self._spawn = spawn
         self._worker: WorkerProcess | None = None  # the running process
@@ -165,9 +164,6 @@ class Slot:
 
     def _read_messages(self, worker: WorkerProcess) -> None:
         messages = worker.read_messages()
-        if messages.startswith(OBSTACLE):
-            reason, _, messages = messages.removeprefix(OBSTACLE).partition(b"\n")
-            self.obstacle = reason.decode(errors="replace")
         if messages.startswith(REJECTION):
             self.rejection = messages.removeprefix(REJECTION).decode(errors="replace")
         elif LEAVING in messages:

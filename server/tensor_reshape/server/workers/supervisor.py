@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 
-from tensor_reshape.server.config import CORE, PUBLIC, STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.transport.listeners import hold
@@ -69,7 +69,7 @@ def supervise(config: Config) -> None:
             "http_address": share.http_listen,
             "metrics_address": metrics_address,
         }
-        Supervisor(slots, lambda: announce(share.listen, config, _find_obstacle(slots), **ports)).run()
+        Supervisor(slots, lambda: announce(share.listen, config, **ports)).run()
 
 
 def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
@@ -86,9 +86,6 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
     from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415
     from tensor_reshape.server.metrics.shared_counters import SharedCounters  # noqa: PLC0415
 
-    def find_grpc_api() -> str:
-        return PUBLIC if _find_obstacle(slots) else CORE
-
     every = [SharedCounters(list_methods(), slot.order.counters) for slot in slots]
 
     def list_sources() -> list[Source]:
@@ -97,7 +94,7 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
             for slot, counters in zip(slots, every, strict=True)
         ]
 
-    return serve_metrics(address, build_registry(config, find_grpc_api, list_sources))
+    return serve_metrics(address, build_registry(config, list_sources))
 
 
 class Supervisor:
@@ -170,11 +167,6 @@ class Supervisor:
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.rejection)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.rejection})
-
-
-def _find_obstacle(slots: Sequence[Slot]) -> str:
-    """Returns the reason why a worker uses the fallback server, or an empty text if no worker has reported a reason."""
-    return next((slot.obstacle for slot in slots if slot.obstacle), "")
 
 
 def _hold(address: str, stack: ExitStack) -> str:

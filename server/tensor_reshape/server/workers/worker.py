@@ -20,12 +20,11 @@ from functools import partial
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.counted_methods import list_methods
-from tensor_reshape.server.grpc_core.probes import find_obstacle
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
 from tensor_reshape.server.runner import Runner, stop
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, OBSTACLE, REJECTION, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, REJECTION, Order
 
 _STDIN = 0
 
@@ -61,8 +60,6 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
         runner = Runner(order.config, shares_ports=True)
         if order.counters is not None:
             runner.count_into(SharedCounters(list_methods(), order.counters))
-        if obstacle := find_obstacle():
-            send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")
         runner.beat(partial(send, BEAT))
         runner.start()
         # The supervisor sends its second message (HURRY) only after a stop signal. If standard input becomes readable

@@ -1,4 +1,4 @@
-"""A test call, which shows whether the package `grpc_core` can serve in this process."""
+"""A test call, which shows whether the package `grpc_core` can serve with the installed grpcio."""
 
 import inspect
 import secrets
@@ -8,41 +8,45 @@ from threading import Event
 
 import grpc
 
+from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.engine.sources import Source
-from tensor_reshape.server.grpc_core.binding import CoreUnavailableError, load
+from tensor_reshape.server.grpc_core.binding import NAMES, TESTED, check_release, load
+from tensor_reshape.server.grpc_core.calls import Call
+from tensor_reshape.server.grpc_core.servers import Route, Server
 
-_METHOD = "/probe"
+_METHOD = "/test"
 _MESSAGE = b"message"
-_PAIR = ("probe", "value")
+_PAIR = ("test", "value")
 _SECONDS = 10.0
 _NAME_BYTES = 16
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
 
 @cache
-def find_obstacle() -> str:
-    """Returns the reason why `grpc_core` cannot serve in this process, or "" if it can serve."""
-    if inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc":
-        return "grpc.server was replaced, for example by an instrumentation whose interceptors must see all calls"
-    try:
-        load()
-        _make_call()
-    except CoreUnavailableError as error:
-        return str(error)
-    except Exception as error:  # noqa: BLE001 - any exception shows that this package cannot be used
-        return f"a call through grpcio {grpc.__version__} failed: {type(error).__name__}"
-    return ""
-
-
-def _make_call() -> None:
-    """Makes a call from this process to itself, with metadata, a message, a response and a status.
+def check_core() -> None:
+    """Checks that a call through this package works. After a success, later calls of this function do nothing.
 
     Raises:
-        CoreUnavailableError: the server or the client did not receive the data that the other side has sent.
+        ConfigError: the release of grpcio is not tested, grpcio lacks a name that this package uses, or the call fails.
     """
-    from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - only after `load` has checked the names
-    from tensor_reshape.server.grpc_core.servers import Route, Server  # noqa: PLC0415
+    check_release()
+    missing = [name for name in NAMES if not hasattr(load(), name)]
+    try:
+        fault = f"it has no cygrpc.{missing[0]}" if missing else _make_call()
+    except Exception as error:  # noqa: BLE001 - after any exception, the server must not start
+        cause = error.code().name if isinstance(error, grpc.Call) else type(error).__name__
+        fault = f"a test call of the server to itself failed: {cause}"
+    if fault:
+        message = f"cannot serve with grpcio {grpc.__version__}: {fault}. Run pip install --force-reinstall '{TESTED}'"
+        raise ConfigError(message)
 
+
+def _make_call() -> str:
+    """Makes a call from this process to itself, with metadata, a message, a response and a status.
+
+    Returns:
+        the fault, or an empty text.
+    """
     over = Event()
 
     class _Echo(Call):
@@ -80,8 +84,7 @@ def _make_call() -> None:
             ended = over.wait(_SECONDS)
     finally:
         server.stop()
-        server.cancel_calls()
+        if not over.is_set():
+            server.cancel_calls()
         server.wait(_SECONDS)
-    if response != _MESSAGE or not ended:
-        message = f"a test call through grpcio {grpc.__version__} had a wrong response or did not end"
-        raise CoreUnavailableError(message)
+    return "" if response == _MESSAGE and ended else "a test call had a wrong response or did not end"

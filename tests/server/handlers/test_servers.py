@@ -1,4 +1,4 @@
-"""The choice of the server, and the behavior that both servers share."""
+"""A server with unary methods, streams and watches, as its clients see it."""
 
 import logging
 import threading
@@ -12,25 +12,21 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from engine_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, Build, EngineServer, serve_engine
+from engine_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, EngineServer, serve_engine
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.server import transports
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
-from tensor_reshape.server.config import CORE, PUBLIC, Config
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.fallback import FallbackServer
-from tensor_reshape.server.grpc_core.servers import Server as CoreServer
-from tensor_reshape.server.handlers.servers import build_core_server
+from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.service.method_tables import MethodTable
-from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 OK, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = "0", "3", "8", "12", "13"
@@ -40,26 +36,9 @@ LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").Seriali
 SECONDS = 60.0
 
 
-def test_core_server_is_chosen_if_grpcio_supports_it():
-    assert choose_serving() == CORE
-    assert isinstance(build_server([], []), CoreServer)
-
-
-def test_fallback_server_is_chosen_if_the_core_cannot_be_used(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
-    assert choose_serving() == PUBLIC
-    assert isinstance(build_server([], []), FallbackServer)
-
-
-@pytest.fixture(params=[build_core_server, FallbackServer], ids=[CORE, PUBLIC])
-def build(request: pytest.FixtureRequest) -> Build:
-    built: Build = request.param
-    return built
-
-
 @pytest.fixture
-def served(build: Build) -> Iterator[EngineServer]:
-    with serve_engine(build) as served:
+def served() -> Iterator[EngineServer]:
+    with serve_engine() as served:
         yield served
 
 
@@ -77,12 +56,12 @@ def ask(connection: Connection, path: str, *messages: bytes) -> tuple[str, str, 
 
 
 @pytest.mark.parametrize("message", [b"short", LONG])
-def test_core_and_fallback_servers_return_unary_responses(served: EngineServer, connection: Connection, message: bytes):
+def test_server_returns_unary_responses(served: EngineServer, connection: Connection, message: bytes):
     assert ask(connection, UNARY, message) == (OK, "", grpc_message(message.upper()))
     served.check_nothing_is_held()
 
 
-def test_core_and_fallback_servers_send_stream_responses_in_order(served: EngineServer, connection: Connection):
+def test_server_sends_stream_responses_in_order(served: EngineServer, connection: Connection):
     messages = [b"a", LONG, b"", b"b" * 5000, b"c"]
     answers = b"".join(grpc_message(message.upper()) for message in messages if message)
     assert ask(connection, STREAM, *messages) == (OK, "", answers)
@@ -94,7 +73,7 @@ def test_core_and_fallback_servers_send_stream_responses_in_order(served: Engine
     ("message", "status", "text"),
     [(REJECTED, INVALID_ARGUMENT, "this is rejected"), (BROKEN, INTERNAL, "internal error")],
 )
-def test_core_and_fallback_servers_send_error_reasons_and_request_ids(
+def test_server_sends_error_reasons_and_request_ids(
     served: EngineServer, path: str, message: bytes, status: str, text: str, caplog: pytest.LogCaptureFixture
 ):
     with Connection(served.address) as connection, caplog.at_level(logging.INFO):
@@ -109,12 +88,12 @@ def test_core_and_fallback_servers_send_error_reasons_and_request_ids(
     served.check_nothing_is_held()
 
 
-def test_core_and_fallback_servers_reject_unary_calls_without_a_message(served: EngineServer, connection: Connection):
+def test_server_rejects_unary_calls_without_a_message(served: EngineServer, connection: Connection):
     assert ask(connection, UNARY)[0] == INVALID_ARGUMENT
     served.check_nothing_is_held()
 
 
-def test_core_and_fallback_servers_report_calls_to_unknown_methods(served: EngineServer, connection: Connection):
+def test_server_reports_calls_to_unknown_methods(served: EngineServer, connection: Connection):
     names: list[str] = []
     served.server.on_unknown = names.append
     assert ask(connection, "/no/Such", b"")[:2] == (UNIMPLEMENTED, "Method not found!")
@@ -146,25 +125,25 @@ class Closed:
         raise AssertionError(info)
 
 
-def test_core_and_fallback_servers_reject_calls_by_admission_checks(build: Build):
-    with serve_engine(build, gates=[Closed()]) as served, Connection(served.address) as connection:
+def test_server_rejects_calls_by_admission_checks():
+    with serve_engine(gates=[Closed()]) as served, Connection(served.address) as connection:
         for path in (UNARY, STREAM):
             assert ask(connection, path, b"message")[0] == "16"
         served.check_nothing_is_held()
 
 
 @contextmanager
-def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Service, Connection]]:
+def serve_reflection(gate: Gate) -> Iterator[tuple[Service, Connection]]:
     """Serves reflection with a gate, and connects through a proxy."""
     config = Config(trusted_proxy=("127.0.0.1",))
     service = build_service(config, MethodTable((), Reflection([]).build_methods()), Gates([gate]))
-    with serve_engine(build, config, others=[service]) as served, Connection(served.address) as connection:
+    with serve_engine(config, others=[service]) as served, Connection(served.address) as connection:
         yield service, connection
 
 
-def test_admission_check_is_called_once_for_a_reflection_stream(build: Build):
+def test_admission_check_is_called_once_for_a_reflection_stream():
     book = Book()
-    with serve_reflection(build, book) as (_, connection):
+    with serve_reflection(book) as (_, connection):
         stream = connection.open(REFLECTION, headers=[("x-forwarded-for", "192.0.2.7")])
         connection.send_data(stream, grpc_message(LIST_SERVICES) * 3, end=True)
         assert connection.await_end(stream).is_ok
@@ -178,17 +157,17 @@ def test_admission_check_is_called_once_for_a_reflection_stream(build: Build):
     ids=["gate", "garbage"],
 )
 def test_rejected_server_reflection_call_is_logged(
-    build: Build, gate: Gate, message: bytes, reason: Reason, caplog: pytest.LogCaptureFixture
+    gate: Gate, message: bytes, reason: Reason, caplog: pytest.LogCaptureFixture
 ):
-    with serve_reflection(build, gate) as (_, connection), caplog.at_level(logging.INFO):
+    with serve_reflection(gate) as (_, connection), caplog.at_level(logging.INFO):
         ask(connection, REFLECTION, message)
     assert [(one.message, vars(one)["reason"]) for one in caplog.records if hasattr(one, "reason")] == [
         ("rejected", reason)
     ]
 
 
-def test_server_reflection_stream_ends_when_the_server_stops(build: Build):
-    with serve_reflection(build, Book()) as (service, connection):
+def test_server_reflection_stream_ends_when_the_server_stops():
+    with serve_reflection(Book()) as (service, connection):
         stream = connection.open(REFLECTION)
         connection.send_data(stream, grpc_message(LIST_SERVICES))
         assert connection.await_(lambda: bool(connection.bodies.get(stream)))
@@ -196,9 +175,9 @@ def test_server_reflection_stream_ends_when_the_server_stops(build: Build):
         assert connection.await_end(stream).status in GIVEN_UP
 
 
-def test_core_and_fallback_servers_limit_running_calls_by_quota(build: Build):
+def test_server_limits_running_calls_by_quota():
     config = Config(max_calls_per_caller=1)
-    with serve_engine(build, config, gates=build_quotas(config)) as served, Connection(served.address) as connection:
+    with serve_engine(config, gates=build_quotas(config)) as served, Connection(served.address) as connection:
         stream = connection.open(STREAM)
         connection.send_data(stream, grpc_message(b"a"))
         assert connection.await_(lambda: bool(connection.bodies.get(stream)))
@@ -209,8 +188,8 @@ def test_core_and_fallback_servers_limit_running_calls_by_quota(build: Build):
         assert ask(connection, UNARY, b"message")[0] == OK
 
 
-def test_core_and_fallback_servers_reject_calls_above_max_calls(build: Build):
-    with serve_engine(build, Config(max_calls=1)) as served, Connection(served.address) as connection:
+def test_server_rejects_calls_above_max_calls():
+    with serve_engine(Config(max_calls=1)) as served, Connection(served.address) as connection:
         stream = connection.open(STREAM)
         connection.send_data(stream, grpc_message(b"a"))
         served.watcher.await_event(Event.ARRIVE)
@@ -218,15 +197,12 @@ def test_core_and_fallback_servers_reject_calls_above_max_calls(build: Build):
 
 
 @pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_disconnect_releases_call_memory_on_core_and_fallback_servers(served: EngineServer, path: str):
+def test_disconnect_releases_call_memory(served: EngineServer, path: str):
     with Connection(served.address) as connection:
         stream = connection.open(path)
         connection.send_data(stream, grpc_message(bytes(100))[:50])
         assert connection.ping()
-        if path == STREAM or not isinstance(
-            served.server, FallbackServer
-        ):  # grpcio enters a unary call with its message
-            served.watcher.await_event(Event.ENTER)  # otherwise, a call that enters later would hold memory
+        served.watcher.await_event(Event.ENTER)  # otherwise, a call that enters later would hold memory
     served.check_nothing_is_held()
 
 
@@ -243,7 +219,7 @@ def test_stopping_server_finishes_running_calls_and_rejects_new_calls(served: En
     assert served.server.wait(SECONDS)
 
 
-def test_cancel_calls_ends_running_calls_on_core_and_fallback_servers(served: EngineServer, connection: Connection):
+def test_cancel_calls_ends_running_calls(served: EngineServer, connection: Connection):
     stream = connection.open(STREAM)
     connection.send_data(stream, grpc_message(b"a"))
     served.watcher.await_event(Event.ARRIVE)
@@ -255,9 +231,9 @@ def test_cancel_calls_ends_running_calls_on_core_and_fallback_servers(served: En
 
 
 @contextmanager
-def serve_health(build: Build) -> Iterator[tuple[Service, str]]:
+def serve_health() -> Iterator[tuple[Service, str]]:
     service = build_service(Config(max_message_bytes=MAX_HEADER_BYTES), Health().build_methods({}))
-    server = build([service], [])
+    server = build_server([service], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:
@@ -268,9 +244,9 @@ def serve_health(build: Build) -> Iterator[tuple[Service, str]]:
         assert server.wait(SECONDS)
 
 
-def test_open_health_watches_reserve_no_memory(build: Build):
+def test_open_health_watches_reserve_no_memory():
     name = health_pb2.HealthCheckRequest(service="A" * (MAX_HEADER_BYTES - 10)).SerializeToString()
-    with serve_health(build) as (service, address), Connection(address) as connection:
+    with serve_health() as (service, address), Connection(address) as connection:
         for _ in range(MAX_WATCHES_PER_CONNECTION):
             stream = connection.open(HEALTH_WATCH)
             connection.send_data(stream, grpc_message(name))
@@ -279,8 +255,8 @@ def test_open_health_watches_reserve_no_memory(build: Build):
         assert connection.call(HEALTH_CHECK, b"").is_ok
 
 
-def test_cancelled_health_watch_releases_its_call(build: Build):
-    with serve_health(build) as (service, address), grpc.insecure_channel(address) as channel:
+def test_cancelled_health_watch_releases_its_call():
+    with serve_health() as (service, address), grpc.insecure_channel(address) as channel:
         watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
         for _ in range(MAX_WATCHES_PER_CONNECTION * 2):
             news = watch(b"", timeout=SECONDS)
@@ -294,9 +270,9 @@ def test_cancelled_health_watch_releases_its_call(build: Build):
             pause.wait(0.01)
 
 
-def test_core_and_fallback_servers_answer_health_checks(build: Build):
+def test_server_answers_health_checks_and_watches():
     health = Health()
-    server = build([build_service(Config(), health.build_methods({}))], [])
+    server = build_server([build_service(Config(), health.build_methods({}))], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     with grpc.insecure_channel(address) as channel:
