@@ -83,11 +83,7 @@ class AdmissionQueue(Generic[Item]):
                 self._arrivals.popleft()
 
     def pop_excess(self) -> Item:
-        """Removes and returns the newest call of the connection with the most calls, of the address with the most.
-
-        Raises:
-            ValueError: the queue is empty.
-        """
+        """Removes and returns the newest call of the connection with the most calls, of the address with the most."""
         return self._take(self._waiting.pop_last(self._waiting.find_longest()))
 
     def _take(self, entry: _Entry[Item]) -> Item:

@@ -48,11 +48,7 @@ class FairQueue(Generic[Item]):
         return next((items[0] for items in self.queues[address].values() if may_take(items[0])), None)
 
     def find_turn(self) -> Source:
-        """Returns the connection with the next turn.
-
-        Raises:
-            KeyError: the queue is empty.
-        """
+        """Returns the connection with the next turn."""
         address = next(iter(self.queues), "")
         return Source(address, next(iter(self.queues[address])))
 
@@ -62,21 +58,13 @@ class FairQueue(Generic[Item]):
         self.queues.move_to_end(source.address)
 
     def find_longest(self) -> Source:
-        """Returns the connection with the most items, of the address with the most items.
-
-        Raises:
-            ValueError: the queue is empty.
-        """
+        """Returns the connection with the most items, of the address with the most items."""
         address = max(self.queues, key=lambda address: sum(map(len, self.queues[address].values())))
         connections = self.queues[address]
         return Source(address, max(connections, key=lambda connection: len(connections[connection])))
 
     def pop_last(self, source: Source) -> Item:
-        """Removes and returns the newest item of a connection.
-
-        Raises:
-            KeyError: the connection has no waiting item.
-        """
+        """Removes and returns the newest item of a connection."""
         item = self.queues[source.address][source.connection].pop()
         self._drop_empty(source)
         return item

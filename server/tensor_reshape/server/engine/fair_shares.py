@@ -5,14 +5,15 @@ The resource is divided among the addresses of clients first, and then among the
 - A pool has a limited size. The fair share of an address is the size of the pool, divided by one more than the number
   of addresses that now use the pool. A client address may always use its fair share of the pool. An address may use
   more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address that uses a large
-  part of the pool therefore cannot lock out other addresses, however many connections it opens.
+  part of the pool therefore cannot lock out other addresses, however many connections it opens. A connection that uses
+  nothing may use half of the reserve, whatever its address uses.
 - A connection may use at most the connection share of the pool, so that one client cannot lock out other clients of the
   same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
   address has its own connection share.
 - A claim is a request for a part of the pool. If a claim cannot be granted at once, it waits. Claims of addresses that
-  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. Of an address,
-  connections that use nothing come first, and the connections take turns. The claims of one connection are granted in
-  their order.
+  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. Connections
+  of an address that use nothing come first. Otherwise the connections of an address take turns. The claims of one
+  connection are granted in their order.
 - A claim that exceeds the connection share waits until the same connection has freed memory or slots. Such a claim does
   not delay claims of other connections.
 - If the whole pool is free, any claim is granted, even a claim larger than the pool. Otherwise, a claim that is larger

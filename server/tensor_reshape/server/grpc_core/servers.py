@@ -1,9 +1,9 @@
 """A server of gRPC's core, and the thread that receives its calls.
 
-gRPC's core delivers calls in the order of arrival, so a call that waits in the core is behind all earlier calls of all
-clients. The server therefore takes each call out of the core at once. If only few calls have arrived and the client has
-room for another call, the call begins at once. Otherwise it waits in an admission queue, in which clients take turns.
-The excess of a greedy client stays in this queue, because it is expensive to reject the same client again and again.
+gRPC's core delivers calls in the order of arrival, so a call that waits in the core waits for all earlier calls. The
+server therefore takes each call out of the core at once. If only few calls have arrived and the client has room for
+another call, the call begins at once. Otherwise it waits in an admission queue, in which clients take turns. The excess
+of a greedy client stays in this queue, because it is expensive to reject the same client again and again.
 """
 
 import logging
