@@ -35,6 +35,7 @@ class Mutant(NamedTuple):
     old: str
     new: str
     source_line: str
+    function: str
 
     @property
     def name(self) -> str:
@@ -42,9 +43,9 @@ class Mutant(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}:{self.kind}"
 
     @property
-    def lasting_name(self) -> tuple[str, str, str, str]:
-        """Identifies the mutant for as long as its line has the same text."""
-        return self.file, self.source_line, self.old, self.new
+    def lasting_name(self) -> tuple[str, str, str, str, str]:
+        """Identifies the mutant for as long as its line has the same text and is in a function of the same name."""
+        return self.file, self.function, self.source_line, self.old, self.new
 
     def apply(self, source: bytes) -> bytes:
         """Returns the source of the file with the change."""
@@ -80,24 +81,20 @@ def _find_in_module(root: Path, path: Path) -> Iterator[Mutant]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     found: set[tuple[int, int, str]] = set()
-    for node in _walk(ast.parse(source)):
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for node in _walk(tree):
         for kind, part, new in _replace(node):
             start, end = starts[part.lineno - 1] + part.col_offset, starts[part.end_lineno - 1] + part.end_col_offset  # type: ignore[attr-defined]
             old = source[start:end].decode()
             line, column = part.lineno, part.col_offset  # type: ignore[attr-defined]
             text = lines[line - 1].decode().strip()
-            mutant = Mutant(str(path.relative_to(root)), line, column, kind, start, end, old, new, text)
-            if new != old and (start, end, new) not in found and _compiles(mutant.apply(source)):
+            around = [one for one in functions if one.lineno <= line <= (one.end_lineno or 0)]
+            function = max(around, key=lambda one: one.lineno).name if around else ""
+            mutant = Mutant(str(path.relative_to(root)), line, column, kind, start, end, old, new, text, function)
+            if new != old and (start, end, new) not in found:
                 found.add((start, end, new))
                 yield mutant
-
-
-def _compiles(source: bytes) -> bool:
-    try:
-        ast.parse(source)
-    except SyntaxError:  # for example, a part of a text that is joined implicitly
-        return False
-    return True
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
