@@ -188,6 +188,17 @@ def test_silent_call_makes_room_for_another_connection_of_its_address(clock: Clo
     assert polite.reads == 1
 
 
+def test_connection_whose_call_made_room_gets_its_next_turn_last(clock: Clock):
+    swept = sweep_after(clock, 6)
+    crowd = [caller for port in range(5) for caller in silence(swept, port)]
+    polite = Caller(swept.engine, name_peer(1, 9))
+    swept.wait(SHORT_SECONDS + 0.01)
+    for caller in crowd:
+        if caller.rejections:
+            caller.leave()
+    assert polite.reads == 1
+
+
 def test_slow_upload_on_a_connection_of_its_own_survives_a_crowd(clock: Clock):
     swept = sweep_after(clock, 6)
     upload = Caller(swept.engine, name_peer(1, 1))

@@ -315,7 +315,10 @@ class Engine:
             pool = self._receiving
             starving = Starving(pool.newcomers, pool.count_starving_connections())
             stalled = find_stalled(self._lives, self._timeouts, now, starving, self._is_greedy)
-            aborted = [self._abort(life, error, now) for life, error in islice(stalled.items(), MAX_ABORTS)]
+            aborted = []
+            for life, error in islice(stalled.items(), MAX_ABORTS):
+                pool.postpone(life.source)  # so that clients that wait get the memory of the call, not its own client
+                aborted.append(self._abort(life, error, now))
             return (*aborted, *self._grant())
 
     def close(self) -> Effects:

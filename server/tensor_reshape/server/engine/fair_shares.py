@@ -173,6 +173,11 @@ class FairPool(Generic[Owner]):
         self.waiting.remove(claim.source, claim)
         self._update_newcomer(claim.source.address)
 
+    def postpone(self, source: Source) -> None:
+        """Gives the last turn to a connection, if it has waiting claims."""
+        if source.connection in self.waiting.queues.get(source.address, ()):
+            self.waiting.postpone(source)
+
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
         # If any waiting client address has no part of the pool yet, only the claims of such addresses are examined.

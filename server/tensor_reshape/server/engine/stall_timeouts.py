@@ -135,7 +135,7 @@ def choose_calls_to_abort(
     """Returns the calls to abort so that starving clients get memory.
 
     For an address without memory, the addresses with the most silent calls give up one of them, and each keeps one. For
-    a connection without memory, its own address gives up a call that can be spared.
+    a connection without memory, its own address gives up a call that can be spared, of the connection with the most.
 
     Args:
         silent: the silent calls, the newest last.
@@ -144,18 +144,17 @@ def choose_calls_to_abort(
         before: only calls whose last progress was before this time are chosen. Calls with later progress are not
             chosen, because a small message arrives within `SHORT_SECONDS`.
     """
-    chosen, spared = list[Lifecycle](), set(spare)
+    chosen, counts = list[Lifecycle](), Counter(life.source for life in silent)
     if starving.addresses:
         for address, count in Counter(life.source.address for life in silent).most_common():
             own = [life for life in silent if life.source.address == address and life.since < before]
-            chosen += sorted(own, key=lambda life: life not in spared)[: count - 1]
+            chosen += sorted(own, key=lambda life: life not in spare)[: count - 1]
             if len(chosen) >= starving.addresses:
                 break
         del chosen[starving.addresses :]
     for address, wanted in starving.connections.items():
-        chosen += [
-            life for life in silent if life.source.address == address and life in spared and life.since < before
-        ][:wanted]
+        own = [life for life in silent if life.source.address == address and life in spare and life.since < before]
+        chosen += sorted(own, key=lambda life: -counts[life.source])[:wanted]
     return chosen
 
 
