@@ -22,7 +22,7 @@ def add(left: int, right: int = 3) -> int:
 '''
 # `scripts/test` of a repository that needs no environment
 SCRIPT = """#!/bin/sh
-python3 -c 'import one; assert one.add(5, 2) == 10' || { echo 'FAILED test_one.py::test_add'; exit 1; }
+python3 -c 'import one; assert one.add(5, 2) == 10' || { echo 'FAILED tests/test_one.py::test_add'; exit 1; }
 """
 
 

@@ -79,7 +79,7 @@ class Copy:
                 status = process.wait()
             output.seek(0)
             lines = output.read().splitlines()
-        failed = next((line for line in lines if line.startswith(("FAILED ", "ERROR "))), "")
+        failed = next((line for line in lines if line.startswith(("FAILED tests/", "ERROR tests/"))), "")
         return Outcome(_name_result(status, failed), time.monotonic() - began, failed or "".join(lines[-1:]))
 
 
