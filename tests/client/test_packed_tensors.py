@@ -47,6 +47,12 @@ def test_packed_tensor_may_be_empty(empty: bytes):
     assert PackedTensor(DataType.U1, [0, 3], empty).data.nbytes == 0
 
 
+def test_packed_tensor_rejects_dims_outside_their_range():
+    for dims in ([-1], [2**63]):
+        with pytest.raises(InvalidRequestError, match=r"^dims\[0\] is \S+; a dim must be from 0 to 2\^63 - 1$"):
+            PackedTensor(DataType.U4, dims, b"")
+
+
 @pytest.mark.parametrize("data_type", [DataType.U8, DataType.F32, DataType.F8E8M0], ids=str)
 def test_packed_tensor_rejects_data_types_of_whole_bytes(data_type: DataType):
     with pytest.raises(ValueError, match="is not a packed type: pass an array"):

@@ -3,7 +3,7 @@
 import grpc
 import numpy as np
 
-from remote_rejections import send_raw
+from remote_rejections import catch_status, send_raw
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.v1.reshape_pb2_grpc import ReshapeServiceStub
 
@@ -46,6 +46,20 @@ def test_tensor_strides_are_counted_in_elements(stub: ReshapeServiceStub):
     assert flatten(stub, [3, 2], [1, 3], data) == SIX.reshape(2, 3).T.tobytes()
     assert flatten(stub, [2, 2], [4, 1], data) == SIX[[0, 1, 4, 5]].tobytes()  # a gap between rows
     assert flatten(stub, [6, 2], [1, 0], data) == SIX.repeat(2).tobytes()
+
+
+def test_error_for_a_dim_of_minus_one_has_no_advice_for_python(stub: ReshapeServiceStub):
+    tensor = tensor_pb2.Tensor(data_type=F32, dims=[-1, 3], data=SIX.tobytes())
+    executed = reshape_pb2.StaticReshapeRequest(shape=TARGET, special_zero=False, data=tensor)
+    query = reshape_pb2.InferShapeRequest(
+        operation=reshape_pb2.OPERATION_RESHAPE,
+        special_zero=False,
+        data=tensor_pb2.TensorSpec(shape=make_shape(-1, 3)),
+        shape=make_shape(6),
+    )
+    text = "data.dims[0] is -1; a dim must be from 0 to 2^63 - 1"
+    assert catch_status(lambda: stub.StaticReshape(executed)).details() == text
+    assert catch_status(lambda: stub.InferShape(query)).details() == text
 
 
 def encode_field(number: int, payload: bytes) -> bytes:

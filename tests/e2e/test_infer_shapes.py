@@ -51,6 +51,15 @@ CONDITIONS: list[tuple[list[DimLike], list[DimLike], list[str], bool]] = [
 ]
 
 
+def test_error_for_a_dim_of_minus_one_explains_unknown_dims(any_client: AnyClient):
+    query = ShapeQuery(data_shape=[-1, 4], shape=[4], special_zero=False)
+    (batched,) = any_client.infer_shapes([query])
+    with pytest.raises(ReshapeError) as caught:
+        any_client.infer_shape(query.data_shape, query.shape, special_zero=False)
+    for error in (batched, caught.value):
+        assert str(error).endswith("; for an unknown dim, write None, or ? as text")
+
+
 def test_result_lists_the_conditions_that_inputs_must_satisfy(any_client: AnyClient):
     queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=False) for data, shape, *_ in CONDITIONS]
     alone = [any_client.infer_shape(data, shape) for data, shape, *_ in CONDITIONS]

@@ -142,10 +142,3 @@ def test_error_for_an_out_of_range_dim_has_field_path():
             check_dims((1, value), "output.dims")
         assert (caught.value.reason, caught.value.field) == (Reason.DIM_OUT_OF_RANGE, "output.dims[1]")
         assert caught.value.metadata == {"index": "1", "value": str(value)}
-
-
-def test_error_for_a_dim_of_minus_one_explains_unknown_dims():
-    for check in (check_dims, check_partial_dims):
-        with pytest.raises(InvalidRequestError) as caught:
-            check([2, -1], "data.dims")
-        assert caught.value.message.endswith("; for an unknown dim, write None, or ? as text")

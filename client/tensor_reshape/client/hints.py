@@ -34,7 +34,7 @@ def advise(error: TensorReshapeError, path: str) -> TensorReshapeError:
     if texts[0] == texts[1]:
         texts = f"{size} bytes", f"{limit} bytes"
     advised = copy(error)
-    advised.message = f"the message has {texts[0]}, but its receiver allows {texts[1]}: {advice}"
-    advised.args = (advised.message,)
+    advised.message = f"the message has {texts[0]}, but its receiver allows {texts[1]}"
+    advised.advice = f": {advice}"
     advised.metadata = {"size": str(size), "limit": str(limit)}
     return advised

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.dtypes import DataType
 
 _BUFFERS_PROTOCOL = 5  # this is the first pickle protocol with out-of-band buffers (PEP 574)
@@ -43,7 +44,8 @@ class PackedTensor:
         """Creates a tensor from packed bytes. The data may be any contiguous buffer.
 
         Raises:
-            ValueError: the elements of this type have whole bytes. Use an array for such a type.
+            ValueError: the elements of this type have whole bytes, or a dim is negative or too large. Use an array for
+                elements of whole bytes.
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
@@ -51,7 +53,7 @@ class PackedTensor:
             raise ValueError(message)
         view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)
-        object.__setattr__(self, "dims", read_integers(dims, "dims"))
+        object.__setattr__(self, "dims", check_dims(read_integers(dims, "dims"), "dims"))
         # An empty view is replaced by empty bytes, because an empty memoryview cannot be cast.
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 

@@ -302,15 +302,8 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
         raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
 
 
-def hint_unknown(dim: object) -> str:
-    """Returns the part of an error message that says how to write an unknown dim; empty unless `dim` is -1."""
-    # Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because -1 in a requested shape has
-    # another meaning: the server computes this item.
-    return "; for an unknown dim, write None, or ? as text" if dim == -1 else ""
-
-
 def _reject_range(value: int, path: str, index: int) -> InvalidRequestError:
-    message = f"{path} is {format_value(value)}; a dim must be from 0 to 2^63 - 1{hint_unknown(value)}"
+    message = f"{path} is {format_value(value)}; a dim must be from 0 to 2^63 - 1"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 

@@ -26,6 +26,7 @@ server.
 """
 
 _MAX_VALUES = 10
+_UNKNOWN_DIM_FIELDS = ("data.dims[", "expected_shape.dims[")
 _SHOWN_ITEMS = 16
 _SHOWN_BITS = 256
 
@@ -157,6 +158,8 @@ class ReshapeError(TensorReshapeError):
             at fault.
         metadata: the index and the values at fault, as texts. The keys never change. The page "Errors" of the
             documentation lists the keys of each reason.
+        advice: what Python code can do about the error. `str(error)` is the message with this advice. The text is empty
+            if there is none.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)
@@ -168,6 +171,7 @@ class ReshapeError(TensorReshapeError):
     code_name: ClassVar[str] = INTERNAL
     reason: Reason | str
     metadata: dict[str, str]
+    advice: str = ""
 
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
@@ -178,6 +182,11 @@ class ReshapeError(TensorReshapeError):
         self.reason = Reason(reason) if reason in Reason.__members__ else reason
         self.field = field
         self.metadata = dict(metadata or {})
+
+    def __str__(self) -> str:
+        """Returns the message and the advice."""
+        is_unknown = writes_unknown_as_minus_one(self)
+        return self.message + ("; for an unknown dim, write None, or ? as text" if is_unknown else self.advice)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Lets pickle and copy create this exception, although its arguments are keyword arguments."""
@@ -257,6 +266,16 @@ class LimitError(ReshapeError):
 
     code_name = RESOURCE_EXHAUSTED
     retry_seconds: float | None = None
+
+
+def writes_unknown_as_minus_one(error: ReshapeError) -> bool:
+    """Whether the request has -1 for a dim that may be unknown.
+
+    Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because the server computes an item of
+    -1 in a requested shape. Each program writes an unknown dim in its own way, so `message` does not describe it.
+    """
+    value = error.metadata.get("value", error.metadata.get("want"))
+    return value == "-1" and error.field.startswith(_UNKNOWN_DIM_FIELDS)
 
 
 def format_value(value: object) -> str:

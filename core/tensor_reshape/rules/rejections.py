@@ -5,7 +5,7 @@ Each error about an item contains the wrong item, the whole target and the data 
 
 from collections.abc import Sequence
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dim, format_dims, hint_unknown
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
@@ -88,7 +88,7 @@ def reject_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -
 def reject_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
     """Returns the error of an output dim that differs from the expected dim."""
     field = f"expected_shape.dims[{index}]"
-    message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}{hint_unknown(want)}"
+    message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, field, index=index, have=format_dim(have), want=format_dim(want)
     )
