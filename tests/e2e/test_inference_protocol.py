@@ -5,7 +5,7 @@ from typing import Any
 import grpc
 import pytest
 
-from inference_requests import SIX, build_request, send_request
+from inference_requests import SIX, build_question, build_request, send_request
 from remote_rejections import catch_status, read_trailing
 from tensor_reshape.rules.errors import InvalidRequestError, NotFoundError, Reason
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
@@ -61,6 +61,27 @@ def test_inference_protocol_errors_have_the_reason(
     status = catch_status(lambda: send_request(channel, "ModelInfer", request_))
     rejection = decode_rejection(status.code(), read_trailing(status).items())
     assert (status.code(), type(rejection), getattr(rejection, "reason", None)) == (code, kind, reason)
+
+
+NUMBERS = {"name": "data", "datatype": "FP32", "shape": [2, 3], "contents": {"fp32_contents": [1.0] * 7}}
+DIMS = {"name": "data_shape", "datatype": "INT64", "shape": [1, 2]}
+WRONG_INPUTS: dict[str, InferMessage] = {
+    "inputs[0].contents has 7 elements; the shape [2, 3] has 6": build_request(inputs=[NUMBERS], raw_input_contents=[]),
+    "inputs[0] has 28 bytes; FP32 of the shape [2, 3] has 24": build_request(payload=bytes(28)),
+    "inputs[0].shape[0] is -1; a dim must be from 0 to 2^63 - 1": build_request(shape=(-1, 3)),
+    "inputs[0].shape has 13 items; static_reshape takes up to 12": build_request(
+        "static_reshape", [1] * 13, bytes(4), target="[1]"
+    ),
+    "inputs[0].shape is [1, 2]; a list of dims must have rank 1": build_request(
+        "infer_shape", inputs=[DIMS], payload=bytes(16)
+    ),
+    "data_shape[1] is -2; a dim must be from 0 to 2^63 - 1": build_question([2, -2], "[-1]"),
+}
+
+
+@pytest.mark.parametrize("text", WRONG_INPUTS)
+def test_inference_protocol_errors_use_the_names_of_the_protocol(channel: grpc.Channel, text: str):
+    assert catch_status(lambda: send_request(channel, "ModelInfer", WRONG_INPUTS[text])).details() == text
 
 
 def test_inference_protocol_stream_keeps_order_and_isolates_errors(channel: grpc.Channel):

@@ -17,7 +17,7 @@ from typing import TypeVar
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
@@ -38,7 +38,7 @@ from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.method_tables import Estimate, IsOver
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.server.service.works import Work
-from tensor_reshape.wire.reshapes import ReshapeCall, read_items
+from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.tensors import TensorView
 
 Response = TypeVar("Response")
@@ -121,7 +121,10 @@ class Inference:
         """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
         with self.statistics.measure(_find_model(request)) as measured:
             call = read_request(request, self.memory, self._limits)
-            response = self._reshape(call, write) if call.model.has_data else infer(call)
+            try:
+                response = self._reshape(call, write) if call.model.has_data else infer(call)
+            except ReshapeError as error:
+                raise call.rename_error(error) from None
             return response if response is None else measured.count_response(response)
 
     def find_id(self, raw: bytes) -> str:
@@ -288,6 +291,6 @@ def _find_model(request: Request) -> str:
 
 def _read_query(call: InferCall) -> ShapeRequest:
     """Returns the query in a request of the model `infer_shape`. In such a request, -1 stands for an unknown dim."""
-    dims = read_items(call.operation, call.first)
+    dims = call.read_list(DEFAULT_LIMITS)
     data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
     return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

@@ -11,14 +11,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
-from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
-from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.layouts import count_bytes
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_RANK, Limits
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, check_rank
 from tensor_reshape.server.oip.contents import pack_contents
-from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, format_names
+from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatype, format_names
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
@@ -69,6 +71,7 @@ class InferCall(NamedTuple):
         model: the model.
         operation: the operation whose rules apply.
         first: the input that each request of the model must have.
+        field: the path of this input in the request.
         target: the requested shape.
         special_zero: the parameter or the input `special_zero`, or None if the request has neither.
         is_typed: whether elements are sent as numbers in the request, and therefore also in the response.
@@ -81,11 +84,25 @@ class InferCall(NamedTuple):
     model: Model
     operation: Operation
     first: TensorView
+    field: str
     target: Sequence[int]
     special_zero: bool | None
     is_typed: bool
     source: InferTensor | None
     output_location: Location | None
+
+    def read_list(self, limits: Limits) -> Sequence[int]:
+        """Returns the elements of an input that is a list of dims.
+
+        Raises:
+            ReshapeError: the input is not such a list.
+        """
+        return _read_list(self.operation, self.first, limits, self.field, is_typed=self.is_typed)
+
+    def rename_error(self, error: ReshapeError) -> ReshapeError:
+        """Returns an error of the rules with the names of this protocol instead of the names in ReshapeService."""
+        dims = f"{self.field}.shape" if self.model.has_data else self.model.first.name
+        return _rename(error, ("data.dims", dims), self.first, self.field, is_typed=self.is_typed)
 
 
 def parse_split(raw: bytes, split: Split) -> Request:
@@ -123,13 +140,20 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
     named = _name_inputs(model, message)
     output_location = _read_output(model, message, limits)
     tensors, is_typed = _read_tensors(model, named, request, memory, limits)
+    fields = {name: f"inputs[{index}]" for index, name in enumerate(named)}
+    text = _read_target_parameter(model, named, message.parameters)
+    if text is None:
+        target = _read_list(operation, tensors[SHAPE], limits, fields[SHAPE], is_typed=is_typed)
+    else:
+        target = _parse_list(text)
     return InferCall(
         id=message.id,
         model=model,
         operation=operation,
         first=tensors[model.first.name],
-        target=_read_target(model, operation, tensors.get(SHAPE), message.parameters, limits),
-        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), flag=flag),
+        field=fields[model.first.name],
+        target=target,
+        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), flag, fields.get(SPECIAL_ZERO, ""), is_typed=is_typed),
         is_typed=is_typed,
         source=named[model.first.name] if is_typed and model.has_data else None,
         output_location=output_location,
@@ -272,30 +296,70 @@ def _read_type(model: Model, tensor: InferTensor, field: str) -> DataType:
     return data_type
 
 
-def _read_target(
-    model: Model, operation: Operation, tensor: TensorView | None, parameters: Mapping[str, Any], limits: Limits
-) -> Sequence[int]:
-    text = _read_parameter(parameters, SHAPE, "string")
-    if (tensor is None) == (text is None):
+def _read_target_parameter(model: Model, named: Mapping[str, InferTensor], parameters: Mapping[str, Any]) -> str | None:
+    """Returns the parameter with the requested shape, or None if the requested shape is an input."""
+    text: str | None = _read_parameter(parameters, SHAPE, "string")
+    if (SHAPE in named) == (text is not None):
         what = "neither" if text is None else "both"
         message = f"model '{model.name}' needs the requested shape as the input '{SHAPE}' or as a parameter '{SHAPE}'; "
         message += f"the request has {what}"
         reason = Reason.FIELD_MISSING if text is None else Reason.PARAMETER_INVALID
         raise InvalidRequestError.of(reason, message, SHAPE)
-    return read_items(operation, tensor, limits) if tensor is not None else _parse_list(text)
+    return text
 
 
-def _read_flag(tensor: TensorView | None, *, flag: bool | None) -> bool | None:
+def _read_list(
+    operation: Operation, tensor: TensorView, limits: Limits, field: str, *, is_typed: bool
+) -> Sequence[int]:
+    if len(tensor.dims) != 1:
+        message = f"{field}.shape is {format_value(tensor.dims)}; a list of dims must have rank 1"
+        raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, message, f"{field}.shape", rank=len(tensor.dims))
+    if tensor.dims[0] > MAX_RANK:
+        check_rank(operation, tensor.dims[0], field, limits)
+    try:
+        return read_items(operation, tensor, limits)
+    except ReshapeError as error:
+        raise _rename(error, ("shape.dims", f"{field}.shape"), tensor, field, is_typed=is_typed) from None
+
+
+def _rename(
+    error: ReshapeError, names: tuple[str, str], tensor: TensorView, field: str, *, is_typed: bool
+) -> ReshapeError:
+    """Returns an error about an input with the names of this protocol.
+
+    Args:
+        error: an error with the names of ReshapeService.
+        names: the name of the dims in ReshapeService, and in this protocol.
+        tensor: the input.
+        field: the path of the input.
+        is_typed: whether the elements of the input are numbers in the request.
+    """
+    message, path, dims = error.message, error.field, format_value(tensor.dims)
+    if error.reason is Reason.DATA_SIZE_MISMATCH:
+        have, want, path = tensor.payload.nbytes, count_bytes(tensor.data_type, tensor.dims), field
+        message = f"{field} has {have} bytes; {NAMES[tensor.data_type]} of the shape {dims} has {format_value(want)}"
+        if is_typed:
+            have, path = have // count_bytes(tensor.data_type, (1,)), f"{field}.contents"
+            message = f"{path} has {have} elements; the shape {dims} has {format_value(prod(tensor.dims))}"
+    return type(error)(
+        message.replace(*names), reason=error.reason, field=path.replace(*names), metadata=error.metadata
+    )
+
+
+def _read_flag(tensor: TensorView | None, flag: bool | None, field: str, *, is_typed: bool) -> bool | None:
     """Returns `special_zero` from the input and the parameter. A request may have both if they are equal."""
     if tensor is None:
         return flag
     if tensor.dims not in {(), (1,)}:
         text = f"input '{SPECIAL_ZERO}' has the shape {format_value(tensor.dims)}; it must have the shape [1]"
-        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{SPECIAL_ZERO}.dims", value=tensor.dims)
-    (value,) = tensor.check_layout(SPECIAL_ZERO).payload
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{field}.shape", value=tensor.dims)
+    try:
+        (value,) = tensor.check_layout(SPECIAL_ZERO).payload
+    except InvalidRequestError as error:
+        raise _rename(error, (f"{SPECIAL_ZERO}.data", field), tensor, field, is_typed=is_typed) from None
     if value > 1:
         text = f"input '{SPECIAL_ZERO}' is the byte {value}; it must be 0 (false) or 1 (true)"
-        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{SPECIAL_ZERO}.data", value=value)
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, field, value=value)
     if flag is not None and flag != value:
         text = f"the input '{SPECIAL_ZERO}' is {_BOOLS[value]}, but the parameter '{SPECIAL_ZERO}' is {_BOOLS[flag]}; "
         text += "send only one of them"
