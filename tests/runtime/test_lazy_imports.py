@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from tensor_reshape.runtime.lazy_imports import build_getters
+from tensor_reshape.runtime.lazy_imports import advise_install, build_getters
 
 HOMES = {"Fraction": "fractions", "Missing": "fractions"}
 
@@ -29,3 +29,8 @@ def test_lazily_imported_name_is_in_dir_and_cached(package: ModuleType):
 def test_missing_lazily_imported_name_raises_attribute_error(package: ModuleType, name: str):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
         getattr(package, name)
+
+
+def test_install_advice_works_with_an_index_and_with_the_sources():
+    advice = "pip install 'tensor-reshape[onnx]', or in a copy of the repository: pip install '.[onnx]'"
+    assert advise_install("onnx") == advice

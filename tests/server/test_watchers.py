@@ -19,5 +19,5 @@ def test_access_log_observes_calls_if_it_is_configured():
 
 def test_missing_tracing_extra_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensor_reshape.server.tracing.providers", None)
-    with pytest.raises(ConfigError, match=r"--tracing needs the extra tensor-reshape\[tracing\]: "):
+    with pytest.raises(ConfigError, match=r"--tracing needs the extra tracing, because .* is missing: pip install"):
         Watchers(Config(tracing=True))

@@ -6,6 +6,7 @@ A call belongs to the trace of its caller. Without a current span, the call send
 from collections.abc import Callable
 
 from tensor_reshape.client.contexts import CheckedMetadata
+from tensor_reshape.runtime.lazy_imports import advise_install
 
 TRACE_KEY = "traceparent"
 """The metadata key of a trace."""
@@ -21,7 +22,7 @@ def find_trace_reader() -> Callable[[], CheckedMetadata]:
         # OpenTelemetry is imported only when it is used, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
-        message = "tracing=True needs OpenTelemetry: install tensor-reshape[tracing]"
+        message = f"tracing=True needs OpenTelemetry: {advise_install('tracing')}"
         raise ImportError(message) from error
     inject = TraceContextTextMapPropagator().inject
 

@@ -1,7 +1,7 @@
 """Lazy imports: a package imports a name only when the name is first used (PEP 562).
 
 The modules of these names load slowly. The package also imports these names under `TYPE_CHECKING`, so that type
-checkers find them.
+checkers find them. A module of an extra may be missing when it is used, so this module also says how to install one.
 """
 
 import sys
@@ -30,3 +30,8 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
         return sorted({*vars(sys.modules[package]), *homes})
 
     return resolve_lazy, list_names
+
+
+def advise_install(extra: str) -> str:
+    """Returns the commands that install an extra from an index that has the package, and from the sources."""
+    return f"pip install 'tensor-reshape[{extra}]', or in a copy of the repository: pip install '.[{extra}]'"

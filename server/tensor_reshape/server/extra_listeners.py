@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tensor_reshape.runtime.lazy_imports import advise_install
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.health_ports import HealthPort
@@ -149,6 +150,6 @@ def import_gateway() -> "tuple[type[Gateway], BuildRoutes]":
         from tensor_reshape.server.http.gateways import Gateway  # noqa: PLC0415 - an optional extra
         from tensor_reshape.server.oip_rest.routes import build_rest_routes  # noqa: PLC0415 - as above
     except ImportError as error:
-        message = f"--http-listen needs the extra tensor-reshape[http]: {error}"
+        message = f"--http-listen needs the extra http, because {error.name} is missing: {advise_install('http')}"
         raise ConfigError(message) from error
     return Gateway, build_rest_routes

@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 from tensor_reshape.cli.help_pages import HelpContext
+from tensor_reshape.runtime.lazy_imports import advise_install
 
 
 class LazyCommand(click.Command):
@@ -48,7 +49,7 @@ class LazyCommand(click.Command):
             raise error
 
         settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-        text = f"{self._summary}\n\n{error.message}"
+        text = f"{self._summary}\n\n\b\n{error.message}"  # \\b keeps click from breaking the commands into lines
         return click.Command(self.name, callback=fail, help=text, context_settings=settings)
 
 
@@ -67,7 +68,7 @@ class LazyGroup(click.Group):
 
 def reject_missing_extra(error: ModuleNotFoundError, name: str, extra: str) -> click.ClickException:
     """Returns the error of a command whose extra is not installed."""
-    message = f"{name} needs the extra {extra}: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
+    message = f"{name} needs the extra {extra}, because {error.name} is missing: {advise_install(extra)}"
     return click.ClickException(message)
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from threading import Thread, Timer
 from typing import IO, NamedTuple
 
+from tensor_reshape.runtime.lazy_imports import advise_install
+
 # The listening address is read from the server's log, and no other program reads the log. These options therefore
 # override the caller's options and the environment.
 _OWN_OPTIONS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
@@ -112,8 +114,8 @@ def _read_address(process: subprocess.Popen[str]) -> str:
     finally:
         timer.cancel()
     message = (
-        f"the server ended with exit code {process.wait()}; is the extra 'tensor-reshape[server]' installed? Its log:\n"
-        f"{''.join(lines)}"
+        f"the server ended with exit code {process.wait()}. If the extra server is missing: "
+        f"{advise_install('server')}. The log of the server:\n{''.join(lines)}"
     )
     raise RuntimeError(message)
 
