@@ -31,9 +31,9 @@ def find_limit(address: str) -> int:
 @pytest.mark.parametrize(
     ("flags", "code", "lines"),
     [
-        (["--listen", "nowhere"], 1, 1),
-        (["--listen", "203.0.113.1:0"], 1, 1),
-        (["--tls-certificate", __file__], 1, 1),  # the key is missing
+        (["--listen", "nowhere"], 2, 3),
+        (["--listen", "203.0.113.1:0"], 1, 2),  # a warning that other machines can call the server, and the error
+        (["--tls-certificate", __file__], 2, 3),  # the key is missing
         (["--max-message-bytes", "1023"], 2, 3),
         (["--unknown"], 2, 3),
     ],

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from certificates import issue_certificates
 from command_line import Outcome, run_module
+from server_processes import run_server
 
+WARNING = "other machines can call this server without TLS and without a token"
 ANYWHERE = ("--listen", "127.0.0.1:0")
 
 
@@ -40,7 +42,7 @@ def test_check_config_prints_each_configuration_error_on_a_line(tmp_path: Path):
             env={"TENSOR_RESHAPE_WORKERS": "0"},
         )
 
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert all(line.startswith("Error: ") for line in outcome.errors)
     faults = "\n".join(outcome.errors)
     for text in (
@@ -84,3 +86,29 @@ def test_check_config_accepts_several_workers():
     outcome = run_module("tensor_reshape.cli", "serve", "--check-config", *ANYWHERE, "--workers", "2")
 
     assert (outcome.code, outcome.text) == (0, "configuration is valid")
+
+
+def test_check_config_has_the_exit_code_of_a_start(tmp_path: Path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("junk")
+    for code, flags in (
+        (2, ("--listen", "50951")),
+        (2, (*ANYWHERE, "--max-message-bytes", "16MB")),
+        (2, (*ANYWHERE, "--tls-key", str(tokens))),
+        (1, (*ANYWHERE, "--token-file", str(tokens))),
+    ):
+        assert [check(*flags).code, run_module("tensor_reshape.cli", "serve", *flags).code] == [code, code], flags
+
+
+def test_check_config_warns_of_an_open_address_like_a_start(tmp_path: Path):
+    outcome = check("--listen", "0.0.0.0:0", *ANYWHERE)
+    (line,) = outcome.errors
+    assert (outcome.code, outcome.text) == (0, "configuration is valid")
+    assert WARNING in line
+    assert "addresses=0.0.0.0:0 page=docs/deployment/authentication.md" in line
+    with run_server(listen=("0.0.0.0:0",)) as server:
+        server.stop()
+    (record,) = [record for record in server.records if record.get("level") == "WARNING"]
+    assert (record["message"], record["addresses"]) == (WARNING, "0.0.0.0:0")
+    files = issue_certificates(tmp_path)
+    assert check("--listen", "0.0.0.0:0", "--tls-certificate", files.server, "--tls-key", files.server_key).errors == []

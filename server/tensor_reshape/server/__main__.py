@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from click.core import ParameterSource
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
-from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
+from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, SettingsError, fit_memory
 from tensor_reshape.server.grpc_core.binding import check_release
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_available_memory, raise_descriptor_limit
@@ -112,7 +112,8 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
 
 
 @click.command(
-    context_settings={"auto_envvar_prefix": VARIABLE_PREFIX}, params=[_build_option(setting) for setting in SETTINGS]
+    context_settings={"auto_envvar_prefix": VARIABLE_PREFIX, "help_option_names": ["-h", "--help"]},
+    params=[_build_option(setting) for setting in SETTINGS],
 )
 @click.option(
     "--check-config",
@@ -135,19 +136,24 @@ def serve(*, check_config: bool, **values: Any) -> None:
             return
         _serve({**values, "io_engine": _set_engine(values)})
     except ConfigError as error:
-        raise click.ClickException(str(error)) from error
+        raise _choose_failure([error])(str(error)) from error
+
+
+def _choose_failure(faults: Sequence[ConfigError]) -> type[click.ClickException]:
+    """Returns the kind of error, which determines the exit code. For a wrong setting, it is a usage error."""
+    return click.UsageError if any(isinstance(fault, SettingsError) for fault in faults) else click.ClickException
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints each fault on a line and exits with status 1.
+    """Prints each fault on a line, and exits with the status that a start would have.
 
     If nothing is wrong, prints that the configuration is valid.
     """
-    found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
+    found: list[ConfigError] = list(map(SettingsError, click.get_current_context().meta.get(_FAULTS, ())))
     try:
         values["io_engine"] = _set_engine(values)
     except ConfigError as error:
-        found += error.faults
+        found.append(error)
     raise_descriptor_limit()
     from tensor_reshape.server.checks import find_faults  # noqa: PLC0415 - imports grpc
 
@@ -155,12 +161,12 @@ def _check(values: dict[str, Any]) -> None:
     try:
         config = _build_config(values)
     except ConfigError as error:
-        found += error.faults
-    faults = dict.fromkeys([*found, *find_faults(values, config)])
-    for fault in faults:
+        found.append(error)
+    found += find_faults(values, config)
+    for fault in dict.fromkeys(text for error in found for text in error.faults):
         click.echo(f"Error: {fault}", err=True)
-    if faults:
-        raise click.exceptions.Exit(1)
+    if found:
+        raise click.exceptions.Exit(_choose_failure(found).exit_code)
     click.echo("configuration is valid")
 
 
@@ -230,6 +236,8 @@ def is_instrumented() -> bool:
 def _build_config(settings: dict[str, Any]) -> Config:
     """Returns the configuration. If the system has little memory, lowers the memory limits that are not configured.
 
+    Logs a warning if the memory is too small, and if every machine in the network may call the server.
+
     Raises:
         ConfigError: the settings are invalid.
     """
@@ -245,6 +253,11 @@ def _build_config(settings: dict[str, Any]) -> Config:
         _warn("memory limits are lowered to the memory of the system", config)
     elif config.memory_budget_bytes > 2 * available:
         _warn("memory_budget_bytes exceeds the memory of the system", config)
+    if config.exposed_addresses and config.tls is None and config.token_file is None:
+        _LOGGER.warning(
+            "other machines can call this server without TLS and without a token",
+            extra={"addresses": ",".join(config.exposed_addresses), "page": "docs/deployment/authentication.md"},
+        )
     return config
 
 

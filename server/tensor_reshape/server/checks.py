@@ -26,7 +26,7 @@ _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
 _SPARE_ADDRESS = "127.0.0.1:0"
 
 
-def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:
+def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[ConfigError]:
     """Yields faults in files, addresses and other resources of the system. The same fault may be yielded twice.
 
     Args:
@@ -35,7 +35,8 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
     """
     for attempt in _list_attempts(settings):
         yield from _collect(attempt)
-    yield from find_unbindable([*settings["listen"], *filter(None, map(settings.get, _OTHER_LISTENERS))])
+    addresses = [*settings["listen"], *filter(None, map(settings.get, _OTHER_LISTENERS))]
+    yield from map(ConfigError, find_unbindable(addresses))
     if config is not None:
         yield from _collect(partial(Runner, config.for_worker((_SPARE_ADDRESS,))))
 
@@ -53,10 +54,10 @@ def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]
         yield partial(IdentityPattern, text)
 
 
-def _collect(attempt: Callable[[], object]) -> Iterator[str]:
+def _collect(attempt: Callable[[], object]) -> Iterator[ConfigError]:
     try:
         attempt()
     except ConfigError as error:
-        yield from error.faults
+        yield error
     except OSError as error:
-        yield str(error)
+        yield ConfigError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or "")

@@ -59,6 +59,10 @@ class ConfigError(TensorReshapeError):
         self.faults = faults
 
 
+class SettingsError(ConfigError):
+    """A setting has an invalid value, or settings conflict. No system can run a server with these settings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
     """PEM files with the server's certificate chain, the server's key, and the authority of client certificates."""
@@ -78,10 +82,10 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
     """
 
     def __post_init__(self) -> None:
-        """Raises ConfigError if the values are invalid or conflict."""
+        """Raises SettingsError if the values are invalid or conflict."""
         faults = tuple(self._find_faults())
         if faults:
-            raise ConfigError(*faults)
+            raise SettingsError(*faults)
 
     def for_worker(
         self, listen: tuple[str, ...], health_listen: str | None = None, http_listen: str | None = None
@@ -115,6 +119,11 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
     def bound_addresses(self) -> tuple[str, ...]:
         """Every address that each worker process binds."""
         return self.all_addresses if self.http_listen is None else (*self.all_addresses, self.http_listen)
+
+    @property
+    def exposed_addresses(self) -> tuple[str, ...]:
+        """Every address for calls that other machines can reach."""
+        return tuple(one for one in (*self.listen, self.http_listen) if one and not is_local(one))
 
     @property
     def tls(self) -> TlsFiles | None:
@@ -198,11 +207,10 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             yield "--allow-identity is only for certificates. Use --authorization-file for the permissions of tokens"
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: without them, callers have no identity"
-        exposed = next((one for one in (*self.listen, self.http_listen) if one and not is_local(one)), None)
-        if exposed and self.token_file and self.tls is None and not self.allow_plaintext_tokens:
+        if self.exposed_addresses and self.token_file and self.tls is None and not self.allow_plaintext_tokens:
             yield (
-                f"--token-file on {exposed} needs TLS, because others could read the tokens. If something else "
-                "encrypts the connections, for example a service mesh, set --allow-plaintext-tokens"
+                f"--token-file on {self.exposed_addresses[0]} needs TLS, because others could read the tokens. If "
+                "something else encrypts the connections, for example a service mesh, set --allow-plaintext-tokens"
             )
 
 

@@ -16,7 +16,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.config import SettingsError
 
 TOKEN_KIND = "token"  # noqa: S105 - not a password
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -121,7 +121,7 @@ class IdentityPattern:
         """Reads a pattern.
 
         Raises:
-            ConfigError: the text is not a pattern.
+            SettingsError: the text is not a pattern.
         """
         kind, _, name = text.partition(":")
         form = _FORMS.get(kind)
@@ -131,7 +131,7 @@ class IdentityPattern:
                 "token:NAME. One * may replace a whole label, but not in the authority of a URI or the host of an "
                 "email address"
             )
-            raise ConfigError(message)
+            raise SettingsError(message)
         # Matching a regular expression is ten times as fast as splitting an identity into labels for each pattern.
         self._expression = re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
 
