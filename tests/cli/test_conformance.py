@@ -99,7 +99,7 @@ def test_conformance_results_have_the_name_that_the_program_sends(tmp_path: Path
 MISTAKES: list[tuple[list[str], str]] = [
     ([], "name one implementation, with --python MODULE:FUNCTION or --command PROGRAM"),
     (["--command", "a", "--python", "b:c"], "name one implementation, with"),
-    (["--command", "'"], "No closing quotation"),
+    (["--command", "'"], "a quote or an escape is not complete"),
     (["--command", "cat", "--size", "some"], "'some' is not one of"),
     (["report", "no-such-file"], "does not exist"),
     (["report", __file__], "does not contain results of the conformance suite"),

@@ -60,5 +60,5 @@ def test_safetensors_library_reads_the_written_header_of_every_type():
 
 @pytest.mark.parametrize("raw", [*map(write_file, HEADERS), *BROKEN], ids=repr)
 def test_missing_or_invalid_safetensors_header_is_rejected(raw: bytes):
-    with pytest.raises(ValueError, match=r"header|array|type|Expecting"):
+    with pytest.raises(ValueError, match=r"header|array|type"):
         read_safetensors(io.BytesIO(raw), "")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from command_line import SIX
+from tensor_reshape.cli.npy_headers import FormatError
 from tensor_reshape.cli.sources import open_bytes, open_source, read_array
 
 
@@ -64,6 +65,7 @@ BREAKS_NUMPY = (
     "{'descr': '<,4', 'fortran_order': False, 'shape': (3, 4), }\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 2), }\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }\n",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': print(1), }\n",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 2" + 30 * "0" + "), }\n",
 )
 """Headers that break numpy's reader."""
@@ -74,8 +76,10 @@ def test_error_names_the_damaged_array_file(tmp_path: Path, ending: str):
     path = tmp_path / f"file.{ending}"
     for raw in (*DAMAGED, *map(write_npy, BREAKS_NUMPY)):
         path.write_bytes(raw)
-        with pytest.raises(click.ClickException, match=rf"file\.{ending} is not a readable \.{ending} file"):
+        with pytest.raises(click.ClickException, match=rf"file\.{ending} is not a readable \.{ending} file") as caught:
             read_array(str(path))
+        cause = caught.value.__cause__
+        assert isinstance(cause, FormatError) or str(cause) not in caught.value.message, raw
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])

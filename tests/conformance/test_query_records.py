@@ -128,6 +128,23 @@ def test_error_of_a_json_query_line_has_its_id(raw: bytes, name: object, reason:
     assert (rejected.id, rejected.query.reason, rejected.query.field) == (name, reason, field)
 
 
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b'{"data": [2, }', "the line is not JSON at character 14"),
+        (b'{"id": "\xff"}', "the line is not JSON: byte 9 is not UTF-8"),
+        (b"[" * 100_000, "the line is not JSON: it is nested too deeply"),
+        (b"9" * 5000, "the line is not JSON: a number has too many digits"),
+        (b"[]", "the line is not a JSON object"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_error_of_a_line_that_is_not_json_names_the_place(raw: bytes, text: str):
+    rejected = read_line(raw).query
+    assert isinstance(rejected, ReshapeError)
+    assert rejected.message == text
+
+
 def test_json_error_record_has_all_error_fields():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", value=2, index=1)
     metadata = {"index": "1", "value": "2"}

@@ -145,14 +145,21 @@ def test_faulty_ir_is_rejected_with_one_line_that_names_the_fault(tmp_path: Path
         "<net": "it is not XML",
         "<model/>": "the root is not <net version=...>",
         '<net version="7"/>': "version 10 or newer",
+        f'<net version="{"9" * 5000}"/>': "version 10 or newer",
+        '<net version="\u00b2"/>': "version 10 or newer",
+        '<?xml version="1.0" encoding="none"?><net version="11"/>': "not XML in an encoding that this program reads",
         f'<!DOCTYPE net [<!ENTITY a "b">]>{text}': "document type declaration",
         f'<!DOCTYPE net SYSTEM "http://example.org/x.dtd">{text}': "document type declaration",
         cycle: "the layers form a cycle: r2 -> r2",
         text.replace('to-layer="2"', 'to-layer="9"', 1): "from layer '0' to layer '9'",
         text.replace('offset="0"', 'offset="99"'): "the 24 bytes of the layer c1 at the offset '99'",
         text.replace('offset="0"', 'offset="-1"'): "at the offset '-1'",
+        text.replace('offset="0"', f'offset="{2**63}"'): f"at the offset '{2**63}'",
         text.replace('shape="?,4"', 'shape="?,a"'): "the layer x has the shape '?,a'",
-        text.replace('type="Reshape"><data ', 'type="Concat"><data axis="a" '): "the layer r2 is not a valid Concat",
+        text.replace('shape="?,4"', f'shape="?,{2**63}"'): f"the layer x has the shape '?,{2**63}'",
+        text.replace('type="Reshape"><data ', 'type="Concat"><data axis="a" '): (
+            "the layer r2 is not a valid Concat: the number of its ports or a value is wrong"
+        ),
     }
     for wrong, message in faults.items():
         path.write_text(wrong)

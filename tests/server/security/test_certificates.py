@@ -34,7 +34,10 @@ def encrypt(issued: Issued) -> None:
 
 DAMAGES: dict[str, tuple[Callable[[Issued], object], str]] = {
     "the key of another": (lambda issued: issued.server_key.write_bytes(issued.client_key.read_bytes()), "mismatch"),
-    "no certificate": (lambda issued: issued.server.write_text("nothing"), "not a PEM certificate and its private key"),
+    "no certificate": (
+        lambda issued: issued.server.write_text("nothing"),
+        "not a PEM certificate and its private key$",
+    ),
     "no key": (lambda issued: issued.server_key.write_text("nothing"), "not a PEM certificate and its private key"),
     "an encrypted key": (encrypt, "not a PEM certificate and its private key"),
     "a missing key": (lambda issued: issued.server_key.unlink(), "cannot read .*server-key.pem: No such file"),

@@ -18,7 +18,7 @@ import click
 
 from tensor_reshape.cli.locations import Location
 from tensor_reshape.cli.mappings import WINDOW_BYTES, Mapping
-from tensor_reshape.cli.npy_headers import Placement, build_npy
+from tensor_reshape.cli.npy_headers import FormatError, Placement, build_npy
 from tensor_reshape.cli.npz_members import write_npz
 from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve
 from tensor_reshape.cli.safetensors_headers import build_safetensors
@@ -114,7 +114,7 @@ def _read_windows(mapping: Mapping, size: int) -> Iterator[memoryview]:
 def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
     if location.format == "npz":
         message = "an archive cannot be written to standard output: name a file"
-        raise ValueError(message)
+        raise FormatError(message)
     if location.is_pipe:
         sys.stdout.buffer.write(header)
         sys.stdout.buffer.write(raw)
@@ -131,6 +131,8 @@ def _report_faults(location: Location) -> Iterator[None]:
     except TensorReshapeError:  # some of these errors are also OSErrors, for example the error of a lost connection
         raise
     except (OSError, ValueError) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        reason = str(error) if isinstance(error, FormatError) else "its name is invalid"
+        if isinstance(error, OSError) and error.errno:
+            reason = os.strerror(error.errno)
         message = f"{location.path} cannot be written: {reason}"
         raise click.ClickException(message) from error

@@ -16,6 +16,10 @@ from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
+class FormatError(ValueError):
+    """A file is damaged, or has contents that this program does not read. The text of the error says why."""
+
+
 class Placement(NamedTuple):
     """The position, type and shape of the elements of an array in a file.
 
@@ -40,7 +44,8 @@ class Placement(NamedTuple):
         """Returns the array.
 
         Raises:
-            ValueError: the buffer is too short, or numpy does not support the dims.
+            FormatError: the buffer is too short.
+            ValueError: numpy does not support the dims.
         """
         end = self.offset + self.nbytes
         if min(self.dims, default=0) < 0 or end > buffer.nbytes:
@@ -48,7 +53,7 @@ class Placement(NamedTuple):
                 f"the header announces the shape {list(self.dims)} and {end - self.offset} bytes of elements, but "
                 f"{buffer.nbytes - self.offset} follow"
             )
-            raise ValueError(message)
+            raise FormatError(message)
         return np.ndarray(self.dims, self.dtype, buffer, self.offset, order="F" if self.is_fortran else "C")
 
 
@@ -56,21 +61,22 @@ def read_npy(file: IO[bytes]) -> Placement:
     """Reads the header of an array, and leaves the file position at the first element.
 
     Raises:
-        ValueError: the header is invalid, or the array has Python objects or records.
+        FormatError: the array has Python objects or records, or the file has no header.
+        ValueError: the header is invalid.
     """
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
         message = "the array does not start with the signature of the .npy format"
-        raise ValueError(message) from None
+        raise FormatError(message) from None
     reader = _READERS.get(version)
     if reader is None:
         message = f"the format version {version[0]}.{version[1]} contains records, which are not tensors"
-        raise ValueError(message)
+        raise FormatError(message)
     dims, is_fortran, dtype = reader(file)
     if dtype.hasobject:
         message = "the array contains Python objects, which are not loaded for safety"
-        raise ValueError(message)
+        raise FormatError(message)
     return Placement(file.tell(), dtype, dims, is_fortran)
 
 
@@ -83,7 +89,7 @@ def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -
         first: the bytes that were already read from the stream. These bytes may include bytes after the array.
 
     Raises:
-        ValueError: the stream ends too early.
+        FormatError: the stream ends too early.
         MemoryError: there is not enough memory.
     """
     # The system provides memory for the buffer only when it is written. If a header claims too large a size, the buffer

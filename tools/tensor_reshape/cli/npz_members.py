@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable
 from typing import IO
 
-from tensor_reshape.cli.npy_headers import Placement, read_elements, read_npy
+from tensor_reshape.cli.npy_headers import FormatError, Placement, read_elements, read_npy
 from tensor_reshape.wire.arrays import Array
 
 DEFAULT_MEMBER = "output"
@@ -34,7 +34,7 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
 
     Raises:
         MemberError: the member does not exist, or the user has named none of several members.
-        ValueError: the member is not an array.
+        FormatError: the member is not an array.
         zipfile.BadZipFile: the file is not a zip archive.
         OSError: the file cannot be read.
         NotImplementedError: Python does not support this kind of archive.
@@ -44,10 +44,10 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
         info = archive.getinfo(choose_member(names, member) + _SUFFIX)
         if info.flag_bits & 1:
             message = f"{member} is encrypted"
-            raise ValueError(message)
+            raise FormatError(message)
         if info.compress_type not in _COMPRESSIONS:
             message = f"{member} has a compression that numpy does not use"
-            raise ValueError(message)
+            raise FormatError(message)
         if info.compress_type != zipfile.ZIP_STORED:
             with archive.open(info) as stream:
                 return _read_compressed(stream, info.file_size)
@@ -89,7 +89,7 @@ def _read_compressed(stream: IO[bytes], size: int) -> Array:
     placement = read_npy(stream)
     if placement.offset + placement.nbytes != size:
         message = f"the header announces {placement.nbytes} bytes of elements, but {size - placement.offset} follow"
-        raise ValueError(message)
+        raise FormatError(message)
     return read_elements(placement, stream)
 
 
@@ -105,5 +105,5 @@ def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:
     placement = read_npy(file)
     if placement.offset + placement.nbytes > start + info.file_size:
         message = f"the header announces {placement.nbytes} bytes of elements, more than the member has"
-        raise ValueError(message)
+        raise FormatError(message)
     return placement

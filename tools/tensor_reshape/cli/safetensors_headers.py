@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import IO, Any
 
-from tensor_reshape.cli.npy_headers import Placement
+from tensor_reshape.cli.npy_headers import FormatError, Placement
 from tensor_reshape.cli.npz_members import DEFAULT_MEMBER, choose_member
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES
@@ -42,16 +42,19 @@ def read_safetensors(file: IO[bytes], member: str) -> Placement:
     """Returns the position of a tensor in a file.
 
     Raises:
-        ValueError: the file is not a .safetensors file, or does not have the tensor.
+        FormatError: the file is not a .safetensors file, or does not have the tensor.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
         message = f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
-        raise ValueError(message)
-    header = json.loads(_read(file, length))
+        raise FormatError(message)
+    try:
+        header = json.loads(_read(file, length).decode())
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        header = None
     if not isinstance(header, dict):
         message = "the header is not a JSON object"
-        raise ValueError(message)  # noqa: TRY004 - the file is wrong, not an argument
+        raise FormatError(message)
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     return _place(record, _LENGTH.size + length)
 
@@ -60,11 +63,11 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
     """Returns the header of a file with one tensor.
 
     Raises:
-        ValueError: the format does not support the data type.
+        FormatError: the format does not support the data type.
     """
     if data_type not in NAMES:
         message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"
-        raise ValueError(message)
+        raise FormatError(message)
     size = prod(dims) * DTYPES[data_type].itemsize
     record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
     text = json.dumps({member or DEFAULT_MEMBER: record}, separators=(",", ":")).encode()
@@ -76,24 +79,24 @@ def _read(file: IO[bytes], size: int) -> bytes:
     raw = file.read(size)
     if len(raw) != size:
         message = "the file ends inside its header"
-        raise ValueError(message)
+        raise FormatError(message)
     return raw
 
 
 def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an untrusted file
     try:
         name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
-    except (TypeError, KeyError, ValueError) as error:
-        message = f"the header does not describe the tensor: {error!r}"
-        raise ValueError(message) from None
+    except (TypeError, KeyError, ValueError):
+        message = "the header does not describe the tensor: dtype, shape and two data_offsets are needed"
+        raise FormatError(message) from None
     if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
         message = "the header has an invalid dim or offset"
-        raise ValueError(message)
+        raise FormatError(message)
     if name not in _DATA_TYPES:
         message = f"the type {name} is not one of {', '.join(_DATA_TYPES)}"
-        raise ValueError(message)
+        raise FormatError(message)
     placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
     if last - first != placement.nbytes:
         message = f"the header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
-        raise ValueError(message)
+        raise FormatError(message)
     return placement

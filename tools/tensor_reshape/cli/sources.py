@@ -22,7 +22,7 @@ import numpy as np
 
 from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.mappings import Mapping
-from tensor_reshape.cli.npy_headers import Placement, read_elements, read_npy
+from tensor_reshape.cli.npy_headers import FormatError, Placement, read_elements, read_npy
 from tensor_reshape.cli.npz_members import MemberError, read_npz
 from tensor_reshape.cli.safetensors_headers import read_safetensors
 from tensor_reshape.wire.arrays import Array
@@ -95,7 +95,7 @@ def open_source(text: str) -> Iterator[Source]:
             raise click.ClickException(message) from None
         except _UNREADABLE as error:
             name = "standard input" if location.is_pipe else text
-            message = f"{name} is not a readable .{location.format} file: {' '.join(str(error).split())}"
+            message = f"{name} is not a readable .{location.format} file: {_explain(error)}"
             raise click.ClickException(message) from error
         yield source
 
@@ -113,11 +113,19 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         try:
             file = stack.enter_context(Path(path).open("rb"))
-        except (OSError, ValueError) as error:  # Python raises ValueError if the file name has a null byte
-            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-            message = f"{text} cannot be read: {reason}"
+        except (OSError, ValueError) as error:
+            message = f"{text} cannot be read: {_explain(error)}"
             raise click.ClickException(message) from error
         yield file
+
+
+def _explain(error: Exception) -> str:
+    """Returns why a file cannot be read. The texts of Python and numpy are not shown, because they are about code."""
+    if isinstance(error, FormatError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return "there is not enough memory" if isinstance(error, MemoryError) else "its name or its contents are invalid"
 
 
 def read_array(text: str) -> Array:
@@ -156,7 +164,7 @@ def _find(file: IO[bytes], location: Location) -> Placement | Array:
 def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
         message = "an .npz or .safetensors input must be a file, not a pipe"
-        raise ValueError(message)
+        raise FormatError(message)
     # A pipe has no position and cannot be read twice. The first read is therefore long enough for the longest header
     # that numpy accepts.
     head = file.read(_HEAD_BYTES)

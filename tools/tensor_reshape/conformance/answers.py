@@ -114,7 +114,7 @@ def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
     try:
         dims = read_dims(read_shape("shape", value), "shape")
     except InvalidRequestError as error:
-        raise InvalidAnswerError(str(error)) from None
+        raise InvalidAnswerError(error.message) from None
     if any(find_bounds(dim).is_empty for dim in dims or ()):
         message = "a dim of the shape has bounds that contain no value"
         raise InvalidAnswerError(message)

@@ -44,7 +44,7 @@ def read_expectation(path: Path) -> dict[str, str]:
     try:
         verdicts = json.loads(path.read_text(encoding="utf-8"))["differences"]
         return {str(name): str(verdict) for name, verdict in verdicts.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         message = f"{path} is not a file of expected differences: create one with --write-expect"
         raise ValueError(message) from None
 

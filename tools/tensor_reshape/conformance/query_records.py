@@ -93,12 +93,20 @@ def _parse(line: bytes) -> Json:
     try:
         # The line is decoded before it is parsed, because json would guess the encoding of bytes.
         record = json.loads(line.decode())
-    # A ValueError means invalid JSON or an invalid encoding, or a huge number.
     except (ValueError, RecursionError) as error:
-        raise _reject(_LINE, f"the line is not JSON: {error}") from None
+        raise _reject(_LINE, f"the line is not JSON{_locate(error)}") from None
     if not isinstance(record, dict):
         raise _reject(_LINE, "the line is not a JSON object")
     return record
+
+
+def _locate(error: ValueError | RecursionError) -> str:
+    """Returns the place or the cause of a fault in a line, as the end of a message."""
+    if isinstance(error, json.JSONDecodeError):
+        return f" at character {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f": byte {error.start + 1} is not UTF-8"
+    return ": it is nested too deeply" if isinstance(error, RecursionError) else ": a number has too many digits"
 
 
 def _read_id(value: object) -> str | int | None:

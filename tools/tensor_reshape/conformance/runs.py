@@ -43,7 +43,11 @@ def split_command(text: str) -> Sequence[str]:
     Raises:
         ValueError: a quote is not closed, or the text is empty.
     """
-    command = shlex.split(text)
+    try:
+        command = shlex.split(text)
+    except ValueError:
+        message = f"{text!r} is not a command: a quote or an escape is not complete"
+        raise ValueError(message) from None
     if not command:
         message = "the command is empty"
         raise ValueError(message)

@@ -27,7 +27,7 @@ MAX_NODES = 100_000
 """The largest number of nodes after the expansion of functions."""
 
 _FIRST_IR_WITH_OPSETS = 3
-_ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, ValueError, RuntimeError)
+_ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, MemoryError, ValueError, RuntimeError)
 
 
 class Source(NamedTuple):
@@ -98,7 +98,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return inline_local_functions(copy) if copy.functions else copy
     except _ONNX_ERRORS as error:
-        message = f"the functions of the model cannot be expanded: {_take_first_line(error)}"
+        message = f"the functions of the model cannot be expanded{_quote(error)}"
         raise ModelError(message) from None
 
 
@@ -107,7 +107,7 @@ def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
     try:
         return infer_shapes(model, data_prop=True), ""
     except _ONNX_ERRORS as error:
-        return model, f"onnx's own shape inference failed: {_take_first_line(error)}"
+        return model, f"onnx's own shape inference failed{_quote(error)}"
 
 
 def _strip_functions(model: onnx.ModelProto) -> None:
@@ -129,8 +129,13 @@ def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]
             yield from ((f"{attribute.name}[{place}]", graph) for place, graph in enumerate(attribute.graphs))
 
 
-def _take_first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _quote(error: Exception) -> str:
+    """Returns the first line of what onnx found in the model, as the end of a message.
+
+    Texts of other exceptions are not quoted, because they are about Python.
+    """
+    found = str(error).splitlines() if isinstance(error, InferenceError | onnx.checker.ValidationError) else []
+    return f": {found[0]}" if found else ""
 
 
 def _check_texts(model: onnx.ModelProto) -> None:

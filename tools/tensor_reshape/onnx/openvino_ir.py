@@ -9,6 +9,7 @@ Invariants:
 - Only integer constants of up to MAX_ITEMS items are read from the weights.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from math import prod
@@ -26,7 +27,7 @@ from tensor_reshape.rules.dims import Interval
 
 _DOMAIN = "openvino"
 _FIRST_VERSION = 10
-_MAX_END = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 _INTEGERS = {"i32": (onnx.TensorProto.INT32, 4), "i64": (onnx.TensorProto.INT64, 8)}
 """The ONNX type and the bytes of an element of each type whose constants are read."""
 
@@ -77,7 +78,8 @@ def read_ir(path: Path) -> Source:
         OSError: the file cannot be read.
     """
     root = _parse(path.read_bytes())
-    if root.tag != "net" or not root.get("version", "").isdecimal() or int(root.get("version", "")) < _FIRST_VERSION:
+    version = _read_number(root.get("version", ""))
+    if root.tag != "net" or version is None or version < _FIRST_VERSION:
         message = f"not an OpenVINO IR of version {_FIRST_VERSION} or newer: the root is not <net version=...>"
         raise ModelError(message)
     graph, bounds = onnx.GraphProto(name=root.get("name", "")), dict[str, Interval]()
@@ -86,8 +88,8 @@ def read_ir(path: Path) -> Source:
             _add_layer(graph, layer, path.with_suffix(".bin"), bounds)
         except ModelError:
             raise
-        except ValueError as error:  # an attribute is not a number, or the number of ports is wrong
-            message = f"the layer {layer.name} is not a valid {layer.kind}: {error}"
+        except ValueError:
+            message = f"the layer {layer.name} is not a valid {layer.kind}: the number of its ports or a value is wrong"
             raise ModelError(message) from None
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(_DOMAIN, 1)])
     return Source(model, "reshape", bounds, _describe_bodies(root))
@@ -114,7 +116,12 @@ def _parse(raw: bytes) -> ET.Element:
     try:
         parser.Parse(raw, True)  # noqa: FBT003 - expat takes no keywords
     except expat.ExpatError as error:
-        message = f"not an OpenVINO IR: it is not XML: {error}"
+        message = f"not an OpenVINO IR: it is not XML: {expat.ErrorString(error.code)} in line {error.lineno}"
+        raise ModelError(message) from None
+    except ModelError:
+        raise
+    except (LookupError, ValueError):
+        message = "not an OpenVINO IR: it is not XML in an encoding that this program reads, such as UTF-8"
         raise ModelError(message) from None
     return builder.close()
 
@@ -179,22 +186,31 @@ def _describe_input(layer: _Layer, bounds: dict[str, Interval]) -> onnx.ValueInf
         return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, None)
     for place, part in enumerate(text.split(",") if text else ()):
         low, is_range, high = part.strip().partition("..")
-        if low.isdecimal() and not is_range:
-            dims.append(int(low))
+        least, most = _read_number(low), _read_number(high)
+        if least is not None and not is_range:
+            dims.append(least)
             continue
-        if part.strip() not in {"?", "-1"} and not (is_range and f"{low}{high}".isdecimal()):
+        is_bounded = (
+            is_range and (low, high) != ("", "") and (least is None) == (not low) and (most is None) == (not high)
+        )
+        if part.strip() not in {"?", "-1"} and not is_bounded:
             message = f"the layer {layer.name} has the shape {text!r}, which is not a list of sizes and ranges"
             raise ModelError(message)
         name = f"{layer.name}_{place}"
         dims.append(name)
         if is_range:
-            bounds[name] = Interval(int(low or 0), int(high) if high else None)
+            bounds[name] = Interval(least or 0, most)
     return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, dims)
 
 
 def _read_dims(port: ET.Element) -> list[int | None]:
-    texts = [(dim.text or "").strip() for dim in port.findall("dim")]
-    return [int(text) if text.isdecimal() else None for text in texts]
+    return [_read_number((dim.text or "").strip()) for dim in port.findall("dim")]
+
+
+def _read_number(text: str) -> int | None:
+    """Returns a size, an offset or a version. The result is None if the text is not a number that fits into 63 bits."""
+    number = int(text) if re.fullmatch("[0-9]{1,19}", text) else _MAX_NUMBER + 1
+    return number if number <= _MAX_NUMBER else None
 
 
 def _describe_outputs(layer: _Layer) -> Iterator[onnx.ValueInfoProto]:
@@ -210,18 +226,19 @@ def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
     kind = _INTEGERS.get(layer.get("element_type") or port.get("precision", "").lower())
     if kind is None or len(dims) > 1 or prod(dims) > MAX_ITEMS:
         return None
-    offset, size = layer.get("offset"), prod(dims) * kind[1]
+    place, size = layer.get("offset"), prod(dims) * kind[1]
+    offset = _read_number(place)
     try:
         with weights.open("rb") as file:
             raw = b""
-            if offset.isdecimal():
-                file.seek(int(offset))
+            if offset is not None:
+                file.seek(offset)
                 raw = file.read(size)
     except FileNotFoundError:
         message = f"{weights} is missing; it has the value of the layer {layer.name}"
         raise ModelError(message) from None
     if len(raw) != size:
-        message = f"{weights} does not contain the {size} bytes of the layer {layer.name} at the offset {offset!r}"
+        message = f"{weights} does not contain the {size} bytes of the layer {layer.name} at the offset {place!r}"
         raise ModelError(message)
     return helper.make_tensor(layer.name, kind[0], dims, raw, raw=True)
 
@@ -275,7 +292,7 @@ def _translate_slice(layer: _Layer) -> _Nodes:
         yield helper.make_node("Gather", [data, begin], [f"{layer.name}:taken"], axis=0)
         yield helper.make_node("Squeeze", [f"{layer.name}:taken"], [layer.name], layer.name)
         return
-    for key, value in (("begin", 0), ("end", _MAX_END)):
+    for key, value in (("begin", 0), ("end", _MAX_NUMBER)):
         if key in masks:
             yield helper.make_node("Constant", [], [f"{layer.name}:{key}"], value_ints=[value])
     begin = f"{layer.name}:begin" if "begin" in masks else begin

@@ -88,9 +88,7 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
         # core does not accept passwords.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
-        message = (
-            f"{files.certificate} and {files.key} are not a PEM certificate and its private key: {_explain(error)}"
-        )
+        message = f"{files.certificate} and {files.key} are not a PEM certificate and its private key{_explain(error)}"
         raise ConfigError(message) from None
     if files.client_ca is None:
         return context
@@ -98,10 +96,12 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
         context.load_verify_locations(files.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     except (ssl.SSLError, OSError) as error:
-        message = f"{files.client_ca} contains no PEM certificate of a certificate authority: {_explain(error)}"
+        message = f"{files.client_ca} contains no PEM certificate of a certificate authority{_explain(error)}"
         raise ConfigError(message) from None
     return context
 
 
 def _explain(error: OSError) -> str:
-    return str(getattr(error, "reason", None) or error.strerror or "the file cannot be read").lower().replace("_", " ")
+    """Returns the reason of OpenSSL or of the system as the end of a message. The result may be empty."""
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return f": {reason.lower().replace('_', ' ')}" if reason else ""

@@ -57,7 +57,8 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
         content = tomllib.loads(read_file(path).decode())
     # Numbers with too many digits raise ValueError, and deeply nested lists raise RecursionError.
     except (ValueError, RecursionError) as error:
-        message = f"{path} is not TOML: {error}"
+        place = re.search(r"at line \d+, column \d+|at end of document", str(error))
+        message = f"{path} is not valid TOML{f' {place[0]}' if place else ''}"
         raise ConfigError(message) from None
     callers = content.get(_TABLE)
     if set(content) != {_TABLE} or not isinstance(callers, dict):
