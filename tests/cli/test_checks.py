@@ -83,13 +83,16 @@ def test_check_command_prints_one_error_line_for_invalid_model_files(tmp_path: P
     path.write_bytes(b"PK\x03\x04")
     outcome = run_command("check", "--local", path)
     assert (outcome.code, outcome.text, len(outcome.errors)) == (1, "", 1)
+    outcome = run_command("check", "--local", "--json", path)
+    assert (outcome.code, outcome.errors, "not an ONNX model" in json.loads(outcome.output)["error"]) == (1, [], True)
 
 
 def test_check_command_without_onnx_names_the_extra_to_install(tmp_path: Path):
     code = "import sys; sys.modules['onnx'] = None; from tensor_reshape.cli.__main__ import main; main()"
     command = (sys.executable, "-c", code, "check", "--local", save(tmp_path, GOOD))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, "pip install 'tensor-reshape[onnx]'" in done.stderr) == (1, True)
+    advice = "pip install 'tensor-reshape[onnx]', or in a copy of the repository: pip install '.[onnx]'"
+    assert (done.returncode, advice in done.stderr) == (1, True)
 
 
 FROZEN = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch,16,4,4] x, float[k,2] w) => (float[] y)
@@ -172,6 +175,7 @@ def test_check_command_names_the_node_that_rejects_a_profile(tmp_path: Path):
     )
     assert node.startswith("  y: [4, 16, 4, 4] under [1, 256] rejected: ")
     assert run_command("check", "--local", "--profile", "x=1x16x4x4", path).code == 0
+    assert run_command("check", "--local", "--profile", "x=1,16,4,4", path).code == 0
 
 
 def test_check_command_writes_profiles_as_json(tmp_path: Path):

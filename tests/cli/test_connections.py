@@ -1,13 +1,19 @@
 """The client of a command."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import click
+import onnx
 import pytest
 import trustme
+from grpc import StatusCode
+from onnx import parser
 
-from tensor_reshape.cli.connections import open_client
+from command_line import run_command
+from tensor_reshape.cli.connections import explain_loss, explain_timeout, open_client
+from tensor_reshape.client import CallTimeoutError, UnavailableError
 
 PLAIN: dict[str, Any] = dict.fromkeys(("tls_ca", "tls_certificate", "tls_key", "token_file"))
 PLAIN |= {"tls": False, "allow_plaintext_token": False}
@@ -52,3 +58,63 @@ def test_error_names_the_invalid_tls_file(tmp_path: Path):
         assert "are not a certificate chain and its key in PEM format" in message, pair
     valid = {"tls_ca": authority, "tls_certificate": chain, "tls_key": key}
     open_client("127.0.0.1:1", {**PLAIN, **valid}, timeout=3).close()
+
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,4] x) => (float[] y)
+{ s = Constant<value_ints=[-1]>() y = Reshape(x, s) }"""
+TIMEOUTS = {
+    "Deadline Exceeded": "no response within 2.5 s. Allow more time with --timeout",
+    "Deadline Exceeded; a:1 is not connected": (
+        "no response within 2.5 s; a:1 is not connected. Allow more time with --timeout"
+    ),
+    "Deadline Exceeded; last connection error: UNAVAILABLE: no server at a:1": (
+        "no response within 2.5 s; last connection error: UNAVAILABLE: no server at a:1. "
+        'Start one with "tensor-reshape serve", or name one with --server'
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TIMEOUTS)
+def test_timeout_error_names_the_time_and_the_option(text: str):
+    error = explain_timeout(CallTimeoutError(text, StatusCode.DEADLINE_EXCEEDED), 2.5)
+    assert error.message == TIMEOUTS[text]
+    assert explain_timeout(error, 7) is error
+
+
+def test_timeout_error_of_a_transfer_states_the_received_bytes():
+    error = CallTimeoutError("Stream removed", StatusCode.DEADLINE_EXCEEDED)
+    text = "no response within 30 s; 1 MiB of 4 MiB had arrived. Allow more time with --timeout"
+    assert explain_timeout(error, 30, "1 MiB of 4 MiB had arrived").message == text
+
+
+def test_error_without_a_server_suggests_local_if_possible():
+    error = UnavailableError("no server at a:1 (connection refused)", StatusCode.UNAVAILABLE)
+    hint = 'Start one with "tensor-reshape serve", or name one with --server'
+    text = f"no server at a:1 (connection refused). {hint}"
+    assert explain_loss(error, has_local=False).message == text
+    assert explain_loss(error, has_local=True).message == f"{text}, or add --local, which needs no server"
+    other = UnavailableError("the socket is closed", StatusCode.UNAVAILABLE)
+    assert explain_loss(other, has_local=True).message == "the socket is closed"
+
+
+def test_command_that_reaches_no_server_names_its_options(tmp_path: Path, file: Path):
+    model = tmp_path / "model.onnx"
+    onnx.save(parser.parse_model(MODEL), model)
+    plain = ("--shape", "6", "--no-special-zero")
+    for command, has_local in (
+        (("infer", "--data", "6", *plain), True),
+        (("check", model), True),
+        (("health",), False),
+        (("static", file, *plain, "-o", tmp_path / "out.npy"), False),
+    ):
+        outcome = run_command(*command, "--server", "127.0.0.1:1")
+        assert (outcome.code, "add --local" in outcome.errors[-1]) == (5, has_local), command
+
+
+def test_command_without_a_response_names_its_timeout():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        outcome = run_command("health", "--server", address, "--timeout", "0.2")
+    (line,) = outcome.errors
+    assert (outcome.code, line.startswith("Error: no response within 0.2 s")) == (5, True)
+    assert line.endswith("Allow more time with --timeout")

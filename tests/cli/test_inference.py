@@ -91,8 +91,8 @@ def test_infer_prints_a_rejection_as_one_line_or_json(server: ServerProcess):
     assert (outcome.code, outcome.text, len(outcome.errors)) == (3, "", 1)
     assert outcome.errors[0].endswith("[NOT_DIVISIBLE]")
     outcome = infer(server, *REJECTED, "--explain", "--json")
-    metadata = json.loads(outcome.errors[0])["metadata"]
-    assert (outcome.code, metadata["rule"], "divides 6" in metadata["accepted"]) == (3, "3", True)
+    metadata = json.loads(outcome.output)["metadata"]
+    assert (outcome.code, outcome.errors, metadata["rule"], "divides 6" in metadata["accepted"]) == (3, [], "3", True)
 
 
 def test_infer_usage_errors_name_the_wrong_option_or_value():

@@ -2,8 +2,11 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import NOBODY, PROGRAM, run_command
@@ -86,12 +89,50 @@ def test_long_shape_in_an_error_is_shortened_around_the_item():
         assert "".join(marked) == str(100 + index), (index, width)
 
 
-def test_command_line_errors_name_the_relevant_options():
+def test_command_line_errors_name_the_relevant_options(tmp_path: Path):
     assert "--expect[0] is 7" in run_command("infer", "--data", "6", "--shape", "6", "--expect", "7", *LOCAL).errors[0]
     assert "--data[0] is -2" in run_command("infer", "--data", "-2", "--shape", "6", *LOCAL).errors[0]
+    file = tmp_path / "deep.npy"
+    np.save(file, np.zeros([1] * 13, np.float32))
+    deep = run_command("static", file, "--shape", "1", "--no-special-zero", "-o", tmp_path / "out.npy", *NOBODY)
+    assert "the shape of INPUT has 13 items" in deep.errors[0]
     outcome = run_command("health", "--server", "127.0.0.1:1")
     hint = 'Start one with "tensor-reshape serve", or name one with --server'
     assert (outcome.code, outcome.errors) == (5, [f"Error: no server at 127.0.0.1:1 (connection refused). {hint}"])
+
+
+def test_error_for_a_dim_of_minus_one_explains_the_question_mark():
+    text = "--data[0] is -1; a dim must be from 0 to 2^63 - 1; for an unknown dim, write ? [DIM_OUT_OF_RANGE]"
+    assert run_command("infer", "--data", "-1,4", "--shape", "4", *LOCAL).errors == [f"Error: {text}"]
+
+
+def test_system_error_names_the_file_and_the_cause(tmp_path: Path):
+    model = tmp_path / "model.xml"
+    model.write_bytes((Path(__file__).parents[2] / "examples" / "frozen_batch.xml").read_bytes())
+    weights = model.with_suffix(".bin")
+    weights.mkdir()
+    outcome = run_command("check", "--local", model)
+    assert (outcome.code, outcome.errors) == (1, [f"Error: {weights}: Is a directory"])
+
+
+def test_json_error_goes_to_stderr_if_the_reader_of_stdout_is_gone():
+    command = (
+        sys.executable,
+        "-m",
+        "tensor_reshape.cli",
+        "infer",
+        "--data",
+        "2,3",
+        "--shape",
+        "4,-1",
+        *LOCAL,
+        "--json",
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert json.loads(done.stderr.splitlines()[0])["reason"] == "NOT_DIVISIBLE"
 
 
 def test_exit_codes_distinguish_operating_system_and_connection_errors():

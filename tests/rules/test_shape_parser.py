@@ -24,13 +24,18 @@ SHAPES: dict[str, tuple[AnyDim, ...] | None] = {
     "[N, 4, 2..8, ?]": (name_dim("N"), 4, Dim(Interval(2, 8)), None),
     "(2, 3)": (2, 3),
     "(3,)": (3,),
+    "2x3x4": (2, 3, 4),
+    "0x-1": (0, -1),
+    "[2 x 3]": (2, 3),
+    "(2x3)": (2, 3),
+    "Nx3": (name_dim("Nx3"),),
     "[3]": (3,),
     "N/(2*M)": (Dim(ANY, make_expression(1, [Symbol("N")], 2, [Symbol("M")])),),
 }
 
 
 # an item that is not a dim or a stride; its index
-NO_DIMS = {"2,,3": 1, "2,3,": 2, "[2,]": 1, "(,)": 0, "2,[3]": 1, "2,x y": 1, "[2": 0}
+NO_DIMS = {"2,,3": 1, "2,3,": 2, "[2,]": 1, "(,)": 0, "2,[3]": 1, "2,x y": 1, "[2": 0, "2xN": 0, "2x": 0, "2x3,4": 0}
 NO_STRIDES = {"12,N": 1, "...": 0, "1,2..3": 1, f"1,{2**63}": 1, "1,": 1}
 # A comma in parentheses or quotes does not end an item.
 ITEMS = {

@@ -1,8 +1,8 @@
 """Parses shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
 
-A shape is a list of dims in the notation of `rules.notation`, separated by commas. An empty text is the shape of a
-scalar. The texts `...` and `unknown` mean a shape of unknown rank. The whole shape may be enclosed in brackets or
-parentheses.
+A shape is a list of dims in the notation of `rules.notation`, separated by commas. If all dims are numbers, an `x` may
+separate them, as in `2x3x4`. An empty text is the shape of a scalar. The texts `...` and `unknown` mean a shape of
+unknown rank. The whole shape may be enclosed in brackets or parentheses.
 
 Invariants: for each item, the parser returns the positions `start` and `end` of the item's text in the input. The text
 of an item neither begins nor ends with a space. A comma in parentheses or quotes does not separate items.
@@ -21,6 +21,7 @@ Item = TypeVar("Item")
 
 _UNKNOWN = frozenset({"...", "unknown"})
 _CLOSING = {"[": "]", "(": ")"}
+_NUMBERS = re.compile(r"-?[0-9]+(?:\s*x\s*-?[0-9]+)+")
 _PIECE = re.compile(r"'[^']*'|[(),]")
 _STRIDE = re.compile(r"-?[0-9]{1,40}")
 
@@ -92,9 +93,9 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
     # Parentheses may also belong to a single dim, as in `(N*M)` and `(A*B)/(C*D)`. If parentheses enclose a whole
-    # shape, they contain a comma, or no text.
+    # shape, they contain a separator, or no text.
     depths = [depth for _, depth in _find_depths(inner.text)]
-    is_shape = "," in inner.text and min(depths) >= 0
+    is_shape = ("," in inner.text and min(depths) >= 0) or _NUMBERS.fullmatch(inner.text) is not None
     return inner if opening == "[" or not inner.text or is_shape else whole
 
 
@@ -111,11 +112,18 @@ def _find_depths(text: str) -> Iterator[tuple[int, int]]:
 
 def _split(text: str, inner: ShapeItem) -> Iterator[ShapeItem]:
     start = inner.start
-    for place, depth in _find_depths(inner.text):
-        if inner.text[place] == "," and depth <= 0:
-            yield _trim(text, start, inner.start + place)
-            start = inner.start + place + 1
+    for place in _find_separators(inner.text):
+        yield _trim(text, start, inner.start + place)
+        start = inner.start + place + 1
     yield _trim(text, start, inner.end)
+
+
+def _find_separators(text: str) -> Iterator[int]:
+    """Yields the position of each separator between items."""
+    if _NUMBERS.fullmatch(text):
+        yield from (match.start() for match in re.finditer("x", text))
+    else:
+        yield from (place for place, depth in _find_depths(text) if text[place] == "," and depth <= 0)
 
 
 def _parse_all(items: tuple[ShapeItem, ...], parse: Callable[[str], Item], field: str) -> tuple[Item, ...]:

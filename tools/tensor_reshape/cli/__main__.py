@@ -45,6 +45,7 @@ COMMANDS = (
 @click.group(
     cls=LazyGroup,
     commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit this setting
     epilog=(
         "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 rejected by the rules, 4 above a limit, 5 no response, "
         "6 not permitted."

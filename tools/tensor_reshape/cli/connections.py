@@ -1,4 +1,4 @@
-"""Creates the client of a command from the options of the command line.
+"""Creates the client of a command from the options of the command line, and explains why a call got no response.
 
 Invariant: an error about an invalid option names the option, and is reported before the client connects.
 """
@@ -9,11 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.client import Client
+from tensor_reshape.client import CallTimeoutError, Client, UnavailableError
 from tensor_reshape.runtime.addresses import is_local
 
 if TYPE_CHECKING:
     import grpc
+
+_NO_SERVER = "no server at"
+# If the text of a connection error contains a key of this mapping, the error is shown with this advice.
+_ADVICE = {
+    _NO_SERVER: 'Start one with "tensor-reshape serve", or name one with --server',
+    "is not trusted": "Name the file of the authority with --tls-ca",
+    "may require TLS": "Add --tls or --tls-ca, or --tls-certificate and --tls-key",
+    "may require a client certificate": "Add --tls-certificate and --tls-key",
+}
+
+
+class _ExplainedTimeoutError(CallTimeoutError):
+    """A timeout error with the time and the options. A caller further up must not replace its time."""
 
 
 def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Client:
@@ -41,6 +54,41 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
     except ValueError as error:  # the server address is already known to be valid, so only the token can be invalid
         message = f"--token-file {token['token_file']}: {error}"
         raise click.UsageError(message) from None
+
+
+def explain_loss(error: UnavailableError, *, has_local: bool) -> UnavailableError:
+    """Returns the error of a command that reached no server, with the options that can help.
+
+    Args:
+        error: the error of the SDK.
+        has_local: whether the command has the option --local.
+    """
+    return UnavailableError(_advise(error.message, has_local=has_local), error.code)
+
+
+def explain_timeout(error: CallTimeoutError, seconds: float, progress: str = "") -> CallTimeoutError:
+    """Returns the error of a command whose time has passed, with the time and the options that can help.
+
+    Args:
+        error: the error of the SDK.
+        seconds: the time that the call had.
+        progress: a text about the bytes that had arrived until then, or an empty text.
+    """
+    if isinstance(error, _ExplainedTimeoutError):
+        return error
+    # The SDK's text begins with its own words for the timeout. After a semicolon follows the state of the connection.
+    _, _, state = error.message.partition("; ")
+    found = progress or state
+    text = f"no response within {seconds:g} s" + (f"; {found}" if found else "")
+    advised = _advise(text, has_local=False)
+    return _ExplainedTimeoutError(f"{text}. Allow more time with --timeout" if advised == text else advised, error.code)
+
+
+def _advise(text: str, *, has_local: bool) -> str:
+    advice = next((advice for sign, advice in _ADVICE.items() if sign in text), "")
+    if has_local and _NO_SERVER in text:
+        advice += ", or add --local, which needs no server"
+    return f"{text}. {advice}" if advice else text
 
 
 def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials | None":

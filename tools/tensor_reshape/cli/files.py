@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from tensor_reshape.cli.connections import explain_timeout
 from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
 from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.progress_bars import Advance, draw_progress
@@ -42,7 +43,7 @@ class ArrayFiles:
         output: the location of the output: a file, a member of a file, or "-" for standard output.
         data_type: the type of the elements if the format has no name for it, such as bfloat16 in `.npy`.
         as_json: whether to print a JSON description of the result.
-        has_timeout: whether the user has set the timeout of the call.
+        timeout: the seconds that the user allows for the call, or None if the user has not set them.
         progress: whether to show a progress bar on a terminal.
     """
 
@@ -50,7 +51,7 @@ class ArrayFiles:
     output: str
     data_type: DataType | None
     as_json: bool
-    has_timeout: bool
+    timeout: float | None
     progress: bool
 
     def __post_init__(self) -> None:
@@ -89,7 +90,7 @@ class ArrayFiles:
             # The output shape is planned before the request is sent, so that disk space can be reserved before the
             # first byte arrives.
             plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
-            timeout = None if self.has_timeout else DEFAULT_TIMEOUT_SECONDS + plan.dense_bytes / LEAST_BYTES_PER_SECOND
+            timeout = self.timeout or DEFAULT_TIMEOUT_SECONDS + plan.dense_bytes / LEAST_BYTES_PER_SECOND
             with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
                 call = partial(method, array, shape, timeout=timeout, **options)
                 write_array(self._destination, plan.data_type, plan.dims, partial(_fill, call, source, advance))
@@ -126,7 +127,7 @@ class ArrayFiles:
 
 
 def _fill(
-    call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
+    call: partial[Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
     """Makes the call.
 
@@ -145,17 +146,11 @@ def _fill(
     try:
         output = call(out=out, progress=follow)
     except CallTimeoutError as error:
-        raise _explain_timeout(error, *progress) from None
+        arrived, whole = map(round_size, progress)
+        text = f"{arrived} of {whole} had arrived" if progress[0] else ""
+        raise explain_timeout(error, call.keywords["timeout"], text) from None
     source.check_unchanged()
     return output
-
-
-def _explain_timeout(error: CallTimeoutError, arrived: int, total: int) -> CallTimeoutError:
-    """Returns an error with the number of bytes that have arrived, or `error` itself if no byte has arrived."""
-    if not arrived:
-        return error
-    message = f"{round_size(arrived)} of {round_size(total)} had arrived when the time was up: set a longer --timeout"
-    return CallTimeoutError(message, error.code)
 
 
 def _are_same(source: Location, output: Location) -> bool:

@@ -61,6 +61,7 @@ def _draw_help(context: click.Context) -> str:
         info_name=context.info_name,
         parent=context.parent,
         auto_envvar_prefix=context.auto_envvar_prefix,
+        help_option_names=context.help_option_names,
         rich_help_config={"max_width": 100, "text_markup": None, "theme": "default-nu"},
     )
     return twin.get_help(drawn)

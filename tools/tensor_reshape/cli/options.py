@@ -7,14 +7,23 @@ word imports neither numpy nor grpc.
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
-from tensor_reshape.cli.parameter_types import ArrayPath, DataTypeName, Dims, ListenAddress, NewFile, ServerAddress
+from tensor_reshape.cli.parameter_types import (
+    ArrayPath,
+    DataTypeName,
+    Dims,
+    ListenAddress,
+    NewFile,
+    Seconds,
+    ServerAddress,
+)
 from tensor_reshape.client import use_fast_polling
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 
@@ -51,7 +60,9 @@ EXPECT_OPTION = click.option(
     type=Dims(unknown=True),
     help="The expected output shape, with ? for an unknown dim. The call fails if the output differs.",
 )
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
+JSON_OPTION = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON to standard output."
+)
 
 
 class Connection(NamedTuple):
@@ -61,22 +72,32 @@ class Connection(NamedTuple):
         server: the address of the server.
         timeout: the timeout of each call, in seconds.
         options: the TLS options and the token options, by parameter name.
+        has_local: whether the command also works without a server, if the user adds --local.
     """
 
     server: str
     timeout: float
     options: Mapping[str, object]
+    has_local: bool
 
-    def open(self) -> "Client":
-        """Returns a client, which the caller must close.
+    @contextmanager
+    def open(self) -> "Iterator[Client]":
+        """Opens a client. If a call gets no response, the error names the options that can help.
 
         Raises:
             click.UsageError: the options conflict.
         """
         _prepare_grpc()
-        from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it imports grpc
+        from tensor_reshape.cli.connections import explain_loss, explain_timeout, open_client  # noqa: PLC0415 - grpc
+        from tensor_reshape.client import CallTimeoutError, UnavailableError  # noqa: PLC0415 - they import grpc
 
-        return open_client(self.server, self.options, timeout=self.timeout)
+        with open_client(self.server, self.options, timeout=self.timeout) as client:
+            try:
+                yield client
+            except CallTimeoutError as error:
+                raise explain_timeout(error, self.timeout) from None
+            except UnavailableError as error:
+                raise explain_loss(error, has_local=self.has_local) from None
 
 
 def _prepare_grpc() -> None:
@@ -115,14 +136,15 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
         # The connection options are removed here, because a command accepts only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
-        command(Connection(server, timeout, connection), *arguments, **options)
+        has_local = any(param.name == "local" for param in click.get_current_context().command.params)
+        command(Connection(server, timeout, connection, has_local), *arguments, **options)
 
     return _add_options(
         prepared,
         server_option,
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Seconds(),
             default=DEFAULT_TIMEOUT_SECONDS,
             show_default=True,
             help="The timeout of each call, in seconds.",
@@ -170,9 +192,9 @@ def array_options(command: _Command) -> _Command:
         names = ("source", "output", "data_type", "as_json", "progress")
         # The option values need no check here, because click has already converted them.
         given: dict[str, Any] = {name: options.pop(name) for name in names}
-        has_timeout = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
-        files = ArrayFiles(**given, has_timeout=has_timeout)
-        command(files, **options)
+        is_default = click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT
+        given["timeout"] = None if is_default else options["timeout"]
+        command(ArrayFiles(**given), **options)
 
     return _add_options(
         prepared,

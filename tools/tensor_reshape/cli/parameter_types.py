@@ -6,6 +6,8 @@ a word imports neither numpy nor grpc.
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,11 +33,11 @@ else:
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts texts of at most 4,300 digits to an int
 _SIZE = re.compile(r"[0-9]{1,19}")
-_URL = re.compile(r"(?P<scheme>https?)://(?P<host>[^/]+)/*")
+_URL = re.compile(r"(?P<scheme>[a-z]+)://(?P<host>[^/]+)(/.*)?")
 
 
 class Dims(_Type):
-    """The parameter type of numbers separated by commas, with or without brackets.
+    """The parameter type of numbers separated by commas or an x, with or without brackets.
 
     An empty text is the shape of a scalar.
     """
@@ -49,14 +51,23 @@ class Dims(_Type):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
         """Returns the dims, with None for each unknown dim."""
         text = _record(value, param, ctx)
+        dims = self._parse(text)
+        if dims is None:
+            self.fail(f"{text!r} is not a shape: {self._advise(text)}", param, ctx)
+        return dims
+
+    def _parse(self, text: str) -> Sequence[int | None] | None:
+        """Returns the dims, or None if the text is not a shape."""
         items = split_items(text)
         if items is None or not all(self._is_dim(item.text) for item in items):
-            self.fail(f"{text!r} is not a shape: {self._advise(text)}", param, ctx)
+            return None
         return tuple(None if item.text == "?" else int(item.text) for item in items)
 
     def _advise(self, text: str) -> str:
         if text.startswith("@"):
             return "this operation takes only numbers; dynamic and reshape also take a file"
+        if self._parse(with_commas := text.replace("x", ",")) is not None:
+            return f"write {with_commas}"
         example = "or ? for any dim, for example 2,3,?" if self._unknown else "for example 2,3,-1"
         return f"write numbers separated by commas, {example}"
 
@@ -84,11 +95,16 @@ class _Notation(_Type):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - any value
         """Returns the value of the text."""
+        text = _record(value, param, ctx)
         try:
-            return self._parse(_record(value, param, ctx), self.name)
+            return self._parse(text, self.name)
         except InvalidRequestError as error:
+            message, with_commas = error.message, text.replace("x", ",")
+            with suppress(InvalidRequestError):
+                self._parse(with_commas, self.name)
+                message = f"{text!r} is not a shape: write {with_commas}"
             # The field of `error` contains the index of the wrong item.
-            raise click.BadParameter(error.message, ctx, param) from error
+            raise click.BadParameter(message, ctx, param) from error
 
 
 class PartialDims(_Notation):
@@ -130,7 +146,8 @@ class Target(_Type):
 class InputShapes(_Type):
     """The parameter type of a model input and its shapes, such as `images=1x3x512x512,4x3x512x512`.
 
-    An empty text after the = is the shape of a scalar.
+    If there are only numbers and commas, they are one shape, as in `images=1,3,512,512`. An empty text after the = is
+    the shape of a scalar.
     """
 
     name = "input=shapes"
@@ -143,15 +160,21 @@ class InputShapes(_Type):
         name, found, shapes = text.rpartition("=")
         if not found or not name:
             self.fail(f"{text!r} has no input name: write INPUT=SHAPE, for example images=1x3x512x512", param, ctx)
-        return name, tuple(self._parse(shape, param, ctx) for shape in shapes.split(","))
+        single = self._parse(shapes)
+        if single is not None:
+            return name, (single,)
+        found_shapes = [(shape, self._parse(shape)) for shape in shapes.split(",")]
+        for shape, sizes in found_shapes:
+            if sizes is None:
+                self.fail(f"{shape!r} is not a shape: write sizes, for example {name}=1x3x512x512", param, ctx)
+        return name, tuple(sizes for _, sizes in found_shapes if sizes is not None)
 
-    def _parse(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        items = text.split("x") if text else []
-        if not all(_SIZE.fullmatch(item) and int(item) <= MAX_DIM for item in items):
-            self.fail(
-                f"{text!r} is not a shape: write sizes with an x between them, for example 1x3x512x512", param, ctx
-            )
-        return tuple(map(int, items))
+    def _parse(self, text: str) -> tuple[int, ...] | None:
+        """Returns the sizes, or None if the text is not a shape."""
+        items = split_items(text)
+        if items is None or not all(_SIZE.fullmatch(item.text) and int(item.text) <= MAX_DIM for item in items):
+            return None
+        return tuple(int(item.text) for item in items)
 
 
 class Choices(_Type):
@@ -210,6 +233,21 @@ class OperationName(_Type):
         return _complete(SHAPE_OPERATIONS, incomplete)
 
 
+class Seconds(click.FloatRange):
+    """The parameter type of a time above 0."""
+
+    def __init__(self) -> None:
+        """Accepts any time above 0."""
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - of click
+        """Returns the number of seconds."""
+        seconds = float(super().convert(value, param, ctx))
+        if isnan(seconds):  # every comparison with NaN is false, so the range does not exclude it
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return seconds
+
+
 class ServerAddress(_Type):
     """The parameter type of a server address."""
 
@@ -218,14 +256,14 @@ class ServerAddress(_Type):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Returns the address."""
         text = str(value)
-        url = _URL.fullmatch(text)
-        if url is not None:
-            tls = " and add --tls" if url["scheme"] == "https" else ""
-            self.fail(f"{text!r} is a URL, but gRPC needs HOST:PORT: write {url['host']}{tls}", param, ctx)
         try:
             return check_target(text)
         except ValueError as error:
-            self.fail(str(error).removeprefix("target is "), param, ctx)
+            url = _URL.fullmatch(text)
+            if url is None:
+                self.fail(str(error).removeprefix("target is "), param, ctx)
+            tls = " and add --tls" if url["scheme"] in {"https", "grpcs"} else ""
+            self.fail(f"{text!r} is a URL, but gRPC needs HOST:PORT: write {url['host']}{tls}", param, ctx)
 
 
 class ListenAddress(ServerAddress):

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,10 +20,12 @@ from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
     PermissionDeniedError,
+    Reason,
     ReshapeError,
     TensorReshapeError,
     UnauthenticatedError,
     escape_unprintable,
+    writes_unknown_as_minus_one,
 )
 from tensor_reshape.rules.shape_parser import split_items
 
@@ -46,13 +49,6 @@ _OPTIONS = {
     "expected_shape.dims": "--expect",
     "expected_shape": "--expect",
 }
-# If the text of a connection error contains a key of this mapping, the error is shown with this advice.
-_HINTS = {
-    "no server at": 'Start one with "tensor-reshape serve", or name one with --server',
-    "is not trusted": "Name the file of the authority with --tls-ca",
-    "may require TLS": "Add --tls or --tls-ca, or --tls-certificate and --tls-key",
-    "may require a client certificate": "Add --tls-certificate and --tls-key",
-}
 # newer releases of click raise this error if arguments are missing, and its message is the help text
 _BARE = "NoArgsIsHelpError"
 _INDENT = "  "
@@ -71,7 +67,7 @@ def choose_exit_code(error: Exception) -> int:
 
 
 def report(error: Exception, texts: Mapping[str, str]) -> None:
-    """Prints an error to standard error.
+    """Prints an error to standard error, or to standard output with --json.
 
     Args:
         error: the error that ended the command.
@@ -79,7 +75,7 @@ def report(error: Exception, texts: Mapping[str, str]) -> None:
     """
     console = find_console(sys.stderr)
     if "--json" in sys.argv:  # the options are looked up in `sys.argv`, because click may have failed to parse them
-        click.echo(_format_json(error), err=True)
+        _print_json(error)
     elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, texts)
     elif isinstance(error, click.ClickException):
@@ -87,7 +83,7 @@ def report(error: Exception, texts: Mapping[str, str]) -> None:
         error.show(shown)
         click.echo(_escape_lines(shown.getvalue()), err=True, nl=False)
     else:
-        click.echo(f"Error: {escape_unprintable(_describe_for_people(error))}", err=True)
+        click.echo(f"Error: {escape_unprintable(_describe_for_people(error, texts))}", err=True)
 
 
 def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
@@ -115,25 +111,51 @@ def _describe(error: Exception) -> str:
     """Returns the text of an error. If an option could solve the problem, the text names the option."""
     if isinstance(error, click.ClickException):
         return error.format_message()
+    if isinstance(error, OSError) and not isinstance(error, TensorReshapeError):
+        # The text of the exception itself begins with "[Errno 13]".
+        return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or "the system failed"
     # The gRPC status is left out, because the status only repeats that the call has no response.
-    text = str(getattr(error, "message", error)) if isinstance(error, ConnectionError | TimeoutError) else str(error)
+    is_described = isinstance(error, ConnectionError | TimeoutError | ReshapeError)
+    text = str(getattr(error, "message", error)) if is_described else str(error)
+    return f"{text}{_advise(error)}"
+
+
+def _advise(error: Exception) -> str:
+    """Returns the option that could solve the problem, as the end of an error's text."""
     if isinstance(error, UnauthenticatedError):
-        return f"{text}. Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
-    return next((f"{text}. {hint}" for sign, hint in _HINTS.items() if sign in text), text)
+        return ". Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
+    if isinstance(error, ReshapeError):
+        if writes_unknown_as_minus_one(error):
+            return "; for an unknown dim, write ?"
+        if error.reason == Reason.MESSAGE_TOO_LARGE:
+            return ". Raise --max-message-bytes of the server"
+    return ""
 
 
-def _describe_for_people(error: Exception) -> str:
+def _describe_for_people(error: Exception, texts: Mapping[str, str]) -> str:
     """Returns the text of an error with its reason, and with the names of options instead of the fields of the API."""
     text = _describe(error)
     if not isinstance(error, ReshapeError):
         return text
     for field, option in _OPTIONS.items():
-        text = text.replace(field, option)
+        # A command without --data takes the data from a file.
+        is_of_file = option == "--data" and "data" not in texts
+        text = text.replace(field, "the shape of INPUT" if is_of_file else option)
     return f"{text} [{error.reason}]"
 
 
 def _escape_lines(text: str) -> str:
     return "\n".join(map(escape_unprintable, text.expandtabs().split("\n")))  # click indents lists with tabs
+
+
+def _print_json(error: Exception) -> None:
+    """Prints an error as JSON. A wrong usage goes to standard error, because it is for people who write a command."""
+    text = _format_json(error)
+    if choose_exit_code(error) != click.UsageError.exit_code:
+        with suppress(OSError):  # the reader of standard output may have gone
+            click.echo(text)
+            return
+    click.echo(text, err=True)
 
 
 def _format_json(error: Exception) -> str:
@@ -148,7 +170,7 @@ def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> Non
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
         console.print(Text(error.ctx.get_usage(), "dim"))
-    text = _escape_lines(_describe_for_people(error))
+    text = _escape_lines(_describe_for_people(error, texts))
     console.print(Text.assemble(("Error: ", "bold red"), text))
     rejection = error.__cause__ if isinstance(error, click.BadParameter) else error
     if isinstance(rejection, ReshapeError):
