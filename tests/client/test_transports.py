@@ -163,7 +163,7 @@ def test_call_raises_service_error_if_no_thread_can_start(unanswered: Transport,
         raise RuntimeError(message)
 
     monkeypatch.setattr(threading.Thread, "start", reject)
-    with pytest.raises(ServiceError, match="could not start: can't start new thread") as caught:
+    with pytest.raises(ServiceError, match="could not start, because the system cannot start another thread") as caught:
         unanswered.start(PATH, b"", SECONDS, ())
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 

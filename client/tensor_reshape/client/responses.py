@@ -36,7 +36,7 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
     try:
         return decode(raw)
     except ReshapeError as error:
-        message = f"the server's response is invalid: {error}"
+        message = f"the server's response is invalid: {error.message}"
         raise ResponseError(message) from error
 
 

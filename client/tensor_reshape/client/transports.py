@@ -196,8 +196,8 @@ def _begin(begin: Callable[[], _Begun]) -> _Begun:
         try:
             # The thread runs in a copy of the caller's context, because a tracer may need it.
             begun = other.submit(copy_context().run, begin)
-        except RuntimeError as error:
-            message = f"the call could not start: {error}"
+        except RuntimeError:
+            message = "the call could not start, because the system cannot start another thread"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
         return begun.result()
 

@@ -153,7 +153,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
         first=tensors[model.first.name],
         field=fields[model.first.name],
         target=target,
-        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), flag, fields.get(SPECIAL_ZERO, ""), is_typed=is_typed),
+        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), fields.get(SPECIAL_ZERO, ""), flag=flag, is_typed=is_typed),
         is_typed=is_typed,
         source=named[model.first.name] if is_typed and model.has_data else None,
         output_location=output_location,
@@ -346,7 +346,7 @@ def _rename(
     )
 
 
-def _read_flag(tensor: TensorView | None, flag: bool | None, field: str, *, is_typed: bool) -> bool | None:
+def _read_flag(tensor: TensorView | None, field: str, *, flag: bool | None, is_typed: bool) -> bool | None:
     """Returns `special_zero` from the input and the parameter. A request may have both if they are equal."""
     if tensor is None:
         return flag
