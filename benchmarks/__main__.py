@@ -1,9 +1,8 @@
 """Measures a suite, prints its report, and writes it to `--output`.
 
-`python -m benchmarks --useful` measures the project's performance goals in ten minutes. `--into docs/benchmarks` writes
-the report, and `--readme README.md` writes the README's table. `benchmarks/install-peers` installs the peers. `ab`
-compares two versions of this project, and `rest` compares REST with gRPC. These two need no peers. See
-docs/benchmarks/README.md.
+`python -m benchmarks --useful` measures the project's performance goals. `--into docs/benchmarks` writes the report,
+and `--readme README.md` writes the README's table. `benchmarks/install-peers` installs the peers. `ab` compares two
+versions of this project, and `rest` compares REST with gRPC. These two need no peers. See docs/benchmarks/README.md.
 """
 
 import argparse

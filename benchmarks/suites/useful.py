@@ -1,14 +1,14 @@
 """The performance goals of this project compared with other implementations.
 
-A run takes about ten minutes. Every contestant takes a float32 tensor of shape (n,) and returns its bytes as a tensor
-of shape (2, n/2). Its server runs in one process, and its clients in others. The shape and bytes of a result are
-checked before the measurement. All clients of a process share one connection, except those of the raw socket, which
-have one each. "The experiment" is `GRPC_EXPERIMENTS=-event_engine_client` in the client's process, as the SDK's
-`use_fast_polling` sets it. Ours and C++ have rows with the experiment, and all other rows are without. In each round
-the contestants are measured in turn, in another order. A ratio is the first row divided by the row (with h2load: the
-row divided by the first), from two measurements of one round. Tables show the median of the rounds with the quartiles
-in brackets. The verdicts pass, miss and undecided follow from the quartiles (`benchmarks/suites/bars.py`). Words
-instead of a number are the reason for its absence. A dash means that nothing was measured.
+Every contestant takes a float32 tensor of shape (n,) and returns its bytes as a tensor of shape (2, n/2). Its server
+runs in one process, and its clients in others. The shape and bytes of a result are checked before the measurement. All
+clients of a process share one connection, except those of the raw socket, which have one each. "The experiment" is
+`GRPC_EXPERIMENTS=-event_engine_client` in the client's process, as the SDK's `use_fast_polling` sets it. Ours and C++
+have rows with the experiment, and all other rows are without. In each round the contestants are measured in turn, in
+another order. A ratio is the first row divided by the row (with h2load: the row divided by the first), from two
+measurements of one round. Tables show the median of the rounds with the quartiles in brackets. The verdicts pass, miss
+and undecided follow from the quartiles (`benchmarks/suites/bars.py`). Words instead of a number are the reason for its
+absence. A dash means that nothing was measured.
 """
 
 from argparse import ArgumentParser, Namespace

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.summaries import build_summary, write_summary
+from benchmarks.summaries import build_summary, read_summary, write_summary
+
+from documents import README, ROOT
 
 REPORT = """# A report
 
@@ -31,6 +33,10 @@ def test_benchmark_summary_omits_figures_of_runs_with_too_few_rounds():
     summary = build_summary(REPORT.replace("| 10 |", "| 7 |"))
     assert "| 1 KiB | - | - |" in summary
     assert "too few rounds" in summary
+
+
+def test_readme_has_the_figures_of_the_benchmark_results():
+    assert read_summary(README) == build_summary((ROOT / "docs/benchmarks/results.md").read_text())
 
 
 def test_write_summary_leaves_a_page_without_markers_unchanged(tmp_path: Path):

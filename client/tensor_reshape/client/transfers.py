@@ -30,7 +30,7 @@ from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_be
 from tensor_reshape.wire.tensors import TensorView
 
 DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
-"""Arrays up to this size are sent in one message, which is two to three times faster than a stream.
+"""Arrays up to this size are sent in one message, which is faster than a stream.
 
 For larger arrays, a stream is faster and needs less memory.
 """
