@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
+import tomllib
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,7 @@ README_LINES = 120
 OUTSIDE_THE_SITE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
 ARCHITECTURE = ROOT / "docs/architecture"
+LAYOUT, *LAYERS = [block.text.splitlines() for block in read_blocks(ARCHITECTURE / "overview.md")]
 
 
 def name_page(page: Path) -> str:
@@ -143,6 +146,47 @@ def test_files_named_on_documentation_pages_exist():
     # test_site.py follows the links in docs/.
     links = [path for page in OUTSIDE_THE_SITE for path in LINK.findall(read_prose(page))]
     assert [path for path in links if not (ROOT / path.partition("#")[0]).exists()] == []
+
+
+def test_documented_commands_that_select_tests_find_tests():
+    commands = re.findall(
+        r"^scripts/test ([^#\n]*-k.*)$", "".join(block.text for block in find_blocks("sh")), re.MULTILINE
+    )
+    assert commands
+    for command in commands:
+        collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", *shlex.split(command, comments=True)]
+        subprocess.run(collect, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_architecture_overview_shows_every_package_and_existing_folders():
+    shown = {ROOT / path for line in LAYOUT if not line.startswith(" ") for path in read_paths(line)}
+
+    assert {path.parent for path in ROOT.glob("*/tensor_reshape/*/__init__.py")} <= shown
+    assert [path for path in shown if not path.is_dir()] == []
+
+
+def test_architecture_overview_shows_every_package_of_the_server():
+    shown = [path for line in LAYOUT if line.startswith(" ") for path in read_paths(line.strip())]
+    server = ROOT / "server/tensor_reshape/server"
+    modules = [path.stem for path in server.glob("*.py") if path.stem != "__init__"]
+
+    assert sorted(shown) == sorted([*modules, *(path.parent.name for path in server.glob("*/__init__.py"))])
+
+
+def read_paths(line: str) -> list[str]:
+    """Reads the paths before the description in a line. Braces list the packages of a folder."""
+    paths, *_ = re.split(r"  +", line)
+    folder, _, packages = paths.rpartition("{")
+    return [folder + name.strip("/ }") for name in (packages or paths).split(",")]
+
+
+def test_architecture_overview_shows_the_layers_of_the_import_contracts():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+
+    assert [[line.split(", ") for line in shown] for shown in LAYERS] == [
+        [[name.rpartition(".")[2] for name in layer.split(" | ")] for layer in contract] for contract in layers
+    ]
 
 
 @pytest.mark.parametrize(("page", "states"), [("calls", lifecycle.State), ("workers", slots.State)])

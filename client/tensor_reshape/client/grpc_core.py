@@ -1,4 +1,4 @@
-"""Makes unary calls directly on gRPC's core. Only this module of the client uses private names of grpcio.
+"""Makes unary calls directly on gRPC's core. This module uses private names of grpcio.
 
 For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations. Only callbacks
 and futures need these objects, but the objects take more than a quarter of a client's processor time for a small call.

@@ -39,5 +39,5 @@ the data. The module `conditions` defines conditions, which are requirements tha
 The module `batches` answers many queries in one call.
 
 Invariants: the package does no I/O, does not read a clock, and uses no random numbers. The package imports neither
-numpy nor grpc. All integers in the package are exact. Only the module `inference` imports `solvers`.
+numpy nor grpc. All integers in the package are exact.
 """

@@ -1,7 +1,6 @@
 """The command `tensor-reshape serve`, also available as `python -m tensor_reshape.server`.
 
 - The command-line options are generated from the list `SETTINGS` in the module `config`.
-- In the server, only this module reads environment variables.
 - gRPC's core reads environment variables once, when grpc is imported. This module therefore sets the environment
   variables for gRPC first, and only then imports grpc.
 """

@@ -7,6 +7,5 @@ each case as an equation (`equations`), and narrows the ranges of the variables 
 `names` finds the expressions of output dims. The module `conditions` lists the conditions of a query (`facts`,
 `products`). If a query fits a faster solver, that solver gives the same result as the general solver.
 
-Invariants: only `rules.inference` uses the modules of this package. The solvers use the parsed target from
-`rules.targets`.
+The solvers use the parsed target from `rules.targets`.
 """

@@ -8,10 +8,10 @@ exact. The smallest and the largest bounds over all splits are therefore exact a
 * m / 98, and n and m are at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 allows at most x
 = 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
 
-Invariants: only `solvers.propagation` uses this module. The splits of a constant are not listed one by one. If several
-splits have the same product of divisors for the first variables, only the smallest and the largest product of quotients
-of these splits are kept. The number of steps is computed before the splits are examined, so a query that would need too
-many steps costs almost no steps and is left to the general search.
+Invariants: the splits of a constant are not listed one by one. If several splits have the same product of divisors for
+the first variables, only the smallest and the largest product of quotients of these splits are kept. The number of
+steps is computed before the splits are examined, so a query that would need too many steps costs almost no steps and is
+left to the general search.
 """
 
 from collections.abc import Sequence

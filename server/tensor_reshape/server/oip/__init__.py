@@ -1,5 +1,5 @@
 """The Open Inference Protocol (KServe V2) with Triton's extensions.
 
 Existing clients of this protocol can use the reshape operations as models. The package `oip` uses the package
-`service`. Only the module `runner` imports `oip`, to register its methods.
+`service`.
 """
