@@ -134,8 +134,8 @@ class TensorReshapeError(Exception):
     """The base class of the exceptions that this project raises deliberately.
 
     Attributes:
-        request_id: the id of the failed call, which is also in the server's log. The value is None if no call was made.
-            It is also None if you passed no id and the error does not come from the server, such as after a timeout.
+        request_id: the id of the failed call. The value is None if no call was made. It is also None if you passed no
+            id and the server returned none, such as after a timeout.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")

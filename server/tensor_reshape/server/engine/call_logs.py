@@ -1,11 +1,11 @@
 """The log lines of calls.
 
-The server logs a line for each rejected or failed call. If the access log is on, it also logs a line for each call of a
-random sample.
+The server logs a line for each rejected or failed call. For calls that were refused before they began, it logs at most
+one line a second for each address. If the access log is on, it also logs a line for each call of a random sample.
 
-- The log line of a call contains the client, the status and the request id, which the client also receives. A log line
-  contains no part of a message. The request id is the only part of a call's metadata in a log line, and the module
-  `call_info` checks it.
+- The log line of a call that has begun contains the client, the status and the request id. A log line contains no part
+  of a message. The request id is the only part of a call's metadata in a log line, and the module `call_info` checks
+  it.
 - The log line of a rejected or failed call has the text "rejected" or "failed" and the level INFO. The server writes
   the log line of a rejected or failed call before it sends the error to the client. If a call ends without a message,
   the server writes the line later, when it is known that the client has not disconnected.
@@ -85,7 +85,7 @@ class AccessLog(Observer):
         self._rate = rate
 
     def chooses(self, metadata: Metadata) -> bool:
-        """Whether a new call belongs to the sample; see `Observer`.
+        """Whether a new call belongs to the sample (see `Observer`).
 
         The choice does not depend on the metadata, because clients could then choose whether their calls are logged.
         """
@@ -93,11 +93,11 @@ class AccessLog(Observer):
         return random.random() < self._rate  # noqa: S311 - a sample, not a secret
 
     def begin(self, info: CallInfo) -> None:
-        """Adds the request id to the trailing metadata; see `Observer`."""
+        """Adds the request id to the trailing metadata (see `Observer`)."""
         info.return_request_id()
 
     def observe(self, record: CallRecord, event: Event) -> None:
-        """Writes the line if the call is over; see `Observer`."""
+        """Writes the line if the call is over (see `Observer`)."""
         del event
         if record.state is not State.DONE:
             return

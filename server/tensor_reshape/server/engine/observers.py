@@ -7,9 +7,10 @@
   which they report that a response was sent. If a client disconnects while the server waits for a message, some
   transports report the events HALF_CLOSE and END before the event OVER.
 - If the receiving thread processes a small message itself, it reports the event ARRIVE only when the response is ready.
-- Observers get no events of health and reflection calls, because the engines for these calls have no journal.
-- Only one thread at a time calls an observer, and this thread does not hold the engine's lock. An observer must not
-  block, because it may run on the thread that receives calls.
+- Observers get no events of health and reflection calls, because the engines for these calls have no journal. They get
+  no events of calls that were refused before they began (see `Engine.count_refusal`).
+- Only one thread at a time calls `observe`. No thread holds the engine's lock while it calls an observer. An observer
+  must not block, because it may run on the thread that receives calls.
 - If an observer raises an exception, the exception is logged and affects neither the call nor other observers.
 """
 
@@ -65,10 +66,7 @@ class Observer(ABC):
     """Receives the events of calls. The docstring of this module lists the rules for observers."""
 
     def chooses(self, metadata: Metadata) -> bool:
-        """Whether to observe a new call. By default, every call is observed.
-
-        The server calls this method once for each call, on the thread that receives calls.
-        """
+        """Whether to observe a call that begins. The default is True."""
         del metadata
         return True
 

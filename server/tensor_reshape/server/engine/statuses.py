@@ -1,7 +1,7 @@
 """The statuses of calls, especially of failed calls.
 
 The client receives all details of a rejection. The client receives no detail of a bug, because the text of an
-unexpected exception may contain secrets. Every failed call returns its request id, which is also in the log.
+unexpected exception may contain secrets.
 """
 
 import logging

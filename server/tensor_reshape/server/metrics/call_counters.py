@@ -3,7 +3,6 @@
 - `CallCounters` is a `lifecycle.Journal`, so it counts each event in constant time while the engine holds its lock. No
   count is lost, and the counting needs no other lock or thread. Another lock or thread would cost more time than the
   counting.
-- `CallCounters` counts the same events that the module `observers` reports.
 - A response message of a stream is counted when it is sent. The response of a unary call is counted when the call ends.
 - A call is counted with the first status that the server decides on. If the client disconnects before the server has
   decided on a status, the call is counted as cancelled.

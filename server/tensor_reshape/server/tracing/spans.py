@@ -39,7 +39,7 @@ _REPORTED_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING,
 
 
 class SpanObserver(Observer):
-    """An observer that creates a span for each finished call."""
+    """An observer that creates the spans of finished calls."""
 
     def __init__(self, tracer: Tracer, sampling: CallSampling) -> None:
         """Creates an observer of the calls that `sampling` chooses.
