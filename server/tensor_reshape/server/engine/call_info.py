@@ -6,7 +6,6 @@ Most of these facts are known before the request message arrives. The first byte
 - The method, the peer name and a certificate that TLS has verified can be trusted. All other facts in a `CallInfo` are
   untrusted input from the client. Check values from the client before you use them, and never write them unchecked to a
   log, label or span.
-- A call has a `CallInfo` only if a gate or an observer needs one, or if the call fails.
 - The TLS properties are read on first use, and the request id is made on first use. Both take time, and few calls need
   them.
 """

@@ -5,7 +5,7 @@
   has taken the response. A larger response and the transport's copy of it need memory of the processing pool. Because
   the pools are separate, arriving messages never block the responses that would free memory.
 - `fair_shares` divides memory and concurrency slots among clients. If the receive pool is still full, the engine aborts
-  calls of the client addresses that hold the most memory.
+  calls that make no progress (see `stall_timeouts`).
 - A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the stall timeout is
   only the time in which the largest message arrives at a moderate rate (see `stall_timeouts`). Received bytes count as
   progress in proportion to their number, so a client that sends slowly only delays the abort. The time during which a

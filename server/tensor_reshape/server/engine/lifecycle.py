@@ -8,8 +8,6 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
                                     | +---> ENDING -> DONE       the end is decided
                                     +-----> ABANDONED -> DONE    the client is gone, but a thread still works
 
-In every state except WORKING and ABANDONED, a call can be aborted, and it becomes DONE when gRPC has finished it.
-
 - This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine holds its
   lock for this, so only one thread at a time changes a state.
 - `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
@@ -268,17 +266,13 @@ _NO_SOURCE = Source("", "")
 class Lifecycle:
     """The state of one call.
 
-    Only `engine` and `budgets` change a `Lifecycle`, and other code may read it. The attributes `outbox` and `info` are
-    exceptions, which handlers also change.
-
     Attributes:
         served: the handler, which performs the effects, or None as soon as the call is over.
         method: the full method path.
         source: the address and connection of the client, which are set when the call is entered.
         max_message_bytes: the size of the largest message that the call may receive. This size is set when the call is
             entered.
-        info: the facts about the call, which are set before the call is entered. This is None if neither a gate nor an
-            observer needs a `CallInfo`.
+        info: the facts about the call, which are set before the call is entered if a gate or an observer needs them.
         state: the current state.
         journals: the journals that record the events of the call.
         reading: the bytes held for a message that is arriving, or that has arrived and has no response yet.

@@ -8,10 +8,8 @@
 - The service itself does not use threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
   returns whether the call is over.
 - All batches share one lock, and all single queries share another lock. So a single query never waits for a batch.
-- The service holds this lock while it decodes a query, solves it and encodes the result, so only one thread computes
-  queries at a time.
+  The methods for light requests take no lock.
 - A response depends only on its request and not on earlier requests. A cached response therefore stays valid.
-- This module does not name the reshape operations. `wire.methods` has a table of the operations.
 """
 
 import logging
@@ -66,7 +64,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """A lock for computing shapes, so that only one thread at a time computes."""
+    """A lock that a thread holds while it computes shapes."""
 
     def __enter__(self) -> object:
         """Waits for the lock."""
@@ -179,7 +177,7 @@ class ReshapeService:
     def infer(
         self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Result], is_over: IsOver
     ) -> Result:
-        """Executes a query. Only one thread at a time executes queries.
+        """Executes a query. The calling thread holds the lock of the queries.
 
         Args:
             read: a function that returns the query.

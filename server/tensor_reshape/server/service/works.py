@@ -12,21 +12,21 @@ class Work(Enum):
     """Calls that copy the elements of tensors."""
 
     QUERIES = auto()
-    """Single queries, of which only one is computed at a time."""
+    """Single queries, which take turns."""
 
     BATCHES = auto()
-    """Batches of queries, of which only one is computed at a time."""
+    """Batches of queries, which take turns."""
 
     NUMBERS = auto()
-    """Messages whose parser holds the interpreter lock. Such messages are processed one at a time."""
+    """Messages whose parser holds the interpreter lock, so that more threads would not be faster."""
 
 
 QUERY_THREADS = 8
 """The number of threads for single queries, and also the number of threads for batches.
 
-Only one of these threads computes a query, and the other threads wait. By default, the processing pool gives each
-connection memory for five queries at the same time, so other connections find a free thread. Batches have their own
-threads, so they delay neither single queries nor tensors.
+These threads take turns. By default, the processing pool gives each connection memory for five queries at the same
+time, so other connections find a free thread. Batches have their own threads, so they delay neither single queries nor
+tensors.
 """
 
 TENSOR_THREADS = 16
