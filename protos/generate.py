@@ -4,9 +4,9 @@ The project and the package of the definition both use it. `pip install` (editab
 generator version that is pinned in the package's `pyproject.toml`, so the generated code always requires the same
 minimum version of protobuf. The output directories are configured there, too. Generated files are not committed.
 
-Two files are written as descriptors for the server. One is the Open Inference Protocol: a generated module would
-register the same names as the protocol's clients do. The other is the definition with its comments, which generated
-modules do not contain.
+Other files are written as descriptors for the server. A generated module of the Open Inference Protocol or of gRPC's
+health service would register the same names as their clients do, and would need the protobuf of its generator. The
+definition is also written with its comments, which generated modules do not contain.
 """
 
 import shutil
@@ -17,7 +17,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PROTOS = Path(__file__).parent
 SOURCES = sorted((PROTOS / "tensor_reshape" / "v1").glob("*.proto"))
-INFERENCE_PROTOCOL = PROTOS / "inference" / "open_inference.proto"
 
 
 def generate_stubs(output_root: Path) -> None:
@@ -35,13 +34,13 @@ def generate_stubs(output_root: Path) -> None:
     (package / "py.typed").touch()
 
 
-def generate_descriptors(package: Path) -> None:
-    """Writes the descriptors of the Open Inference Protocol into a package of the server.
+def generate_descriptors(source: Path, package: Path) -> None:
+    """Writes the descriptors of a `.proto` file into a package of the server.
 
     Raises:
         RuntimeError: as `generate_stubs`.
     """
-    _compile(f"--descriptor_set_out={package / INFERENCE_PROTOCOL.stem}.binpb", str(INFERENCE_PROTOCOL))
+    _compile(f"--descriptor_set_out={package / source.stem}.binpb", str(source))
 
 
 def generate_comments(package: Path) -> None:
@@ -69,7 +68,7 @@ class ContractBuildHook(BuildHookInterface[Any]):
         del version, build_data
         if self.target_name == "wheel":
             generate_stubs(Path(self.root, self.config["stubs"]))
-            if "descriptors" in self.config:
-                generate_descriptors(Path(self.root, self.config["descriptors"]))
+            for source, package in self.config.get("descriptors", {}).items():
+                generate_descriptors(PROTOS / source, Path(self.root, package))
             if "comments" in self.config:
                 generate_comments(Path(self.root, self.config["comments"]))

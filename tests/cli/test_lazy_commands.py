@@ -73,7 +73,7 @@ def test_lazy_commands_are_loaded_by_name():
 
 
 def test_command_without_its_extra_prints_the_pip_install_command(monkeypatch: pytest.MonkeyPatch):
-    for name, module in (("serve", "grpc_reflection"), ("explore", "uvicorn")):
+    for name, module in (("serve", "prometheus_client"), ("serve", "pythonjsonlogger"), ("explore", "uvicorn")):
         monkeypatch.delitem(sys.modules, "tensor_reshape.server.__main__", raising=False)
         monkeypatch.delitem(sys.modules, "tensor_reshape.server.http.explorer.commands", raising=False)
         monkeypatch.setitem(sys.modules, module, None)

@@ -14,7 +14,7 @@ LIST_SERVER_PACKAGES = """
 import importlib.util
 import tensor_reshape.client
 
-names = ("grpc_health", "grpc_reflection", "prometheus_client", "pythonjsonlogger")
+names = ("prometheus_client", "pythonjsonlogger")
 print([name for name in names if importlib.util.find_spec(name)])
 """
 ROUND_TRIP = """

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
@@ -100,12 +101,13 @@ def run_server(
     env: dict[str, str] | None = None,
     command: tuple[str, ...] = ("tensor_reshape.server",),
     prefix: tuple[str, ...] = (),
+    python: str | Path = sys.executable,
 ) -> Iterator[ServerProcess]:
     """Runs a server until the end of the block, with `prefix` in front of `python -m` and the arguments."""
     flags = [flag for address in listen for flag in ("--listen", address)]
     defaults = ["--log-format", "json", "--drain-seconds", "0"]
     process = subprocess.Popen(
-        [*prefix, sys.executable, "-m", *command, *flags, *defaults, *arguments],
+        [*prefix, python, "-m", *command, *flags, *defaults, *arguments],
         stderr=subprocess.PIPE,
         text=True,
         errors="backslashreplace",  # those lines may contain bytes from a client

@@ -21,6 +21,7 @@ from click.core import ParameterSource
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
+from tensor_reshape.runtime.requirements import describe_unmet_requirements
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, SettingsError, fit_memory
 from tensor_reshape.server.grpc_core.binding import check_release
 from tensor_reshape.server.process.logs import configure_logs
@@ -29,11 +30,12 @@ from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
-# The module `grpc_reflection` is imported here, although other modules import it only when the server starts. With this
-# import, the command reports at once if the extra `[server]` is not installed.
-if find_spec("grpc_reflection") is None:
-    message = "No module named 'grpc_reflection'"
-    raise ModuleNotFoundError(message, name="grpc_reflection")
+# Other modules import the packages of the extra `[server]` only when they need them. They are looked for here, so that
+# the command reports at once that the extra is not installed.
+for _package in ("prometheus_client", "pythonjsonlogger"):
+    if find_spec(_package) is None:
+        message = f"No module named '{_package}'"
+        raise ModuleNotFoundError(message, name=_package)
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
@@ -127,6 +129,9 @@ def serve(*, check_config: bool, **values: Any) -> None:
     You can set every option in the environment, for example --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag overrides
     its variable. A SIZE is a whole number of bytes, KiB, MiB, GiB or TiB, for example 64MiB.
     """
+    # With a wrong package, an import would fail, perhaps only in the workers.
+    if unmet := describe_unmet_requirements():
+        raise click.ClickException(unmet)
     try:
         configure_logs(values["log_format"], values["log_level"])
         check_release()

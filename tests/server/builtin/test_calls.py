@@ -22,9 +22,7 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
 
 HEALTH_LIST = "/grpc.health.v1.Health/List"
-# The oldest supported release of the health package has no List method, and then the servers have none.
-LISTS = (HEALTH_LIST,) if hasattr(health_pb2, "HealthListRequest") else ()
-METHODS = (HEALTH_CHECK, *LISTS, HEALTH_WATCH, REFLECTION)
+METHODS = (HEALTH_CHECK, HEALTH_LIST, HEALTH_WATCH, REFLECTION)
 OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE = "0", "3", "5", "8", "14"
 CANCELLED = {"1", "RST"}
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
@@ -66,7 +64,7 @@ def test_builtin_services_reject_malformed_messages(connection: Connection, path
     assert (end.status, body) == (INVALID_ARGUMENT, b"")
 
 
-@pytest.mark.parametrize("path", [HEALTH_CHECK, *LISTS, HEALTH_WATCH, *build_probes(bool)])
+@pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_LIST, HEALTH_WATCH, *build_probes(bool)])
 def test_builtin_service_call_without_a_message_is_rejected(connection: Connection, path: str):
     assert connection.await_end(connection.open(path, end=True)).status == INVALID_ARGUMENT
 

@@ -1,13 +1,15 @@
 """The health responses of the server, without a socket."""
 
+import re
 from collections import Counter
 from functools import partial
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
+from tensor_reshape.server.builtin.health import HEALTH_SERVICE, MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import StatusError
 from tensor_reshape.wire.methods import SERVICE
@@ -34,11 +36,18 @@ def test_health_check_of_an_unknown_service_is_not_found():
     assert caught.value.status.code.name == "NOT_FOUND"
 
 
-# The oldest supported release of the health package has no List method, and then the servers have none.
-METHODS = ["check", "open_watch", *(["list"] if hasattr(health_pb2, "HealthListRequest") else [])]
+def test_health_definition_contains_that_of_grpcio_health_checking():
+    own, published = FileDescriptorProto(), FileDescriptorProto()
+    HEALTH_SERVICE.file.CopyToProto(own)
+    health_pb2.DESCRIPTOR.CopyToProto(published)
+    assert (own.package, own.name) == (published.package, "grpc/health/v1/health.proto")
+    # Older releases of the package have no List, and generated modules have no JSON names.
+    messages = {re.sub(' *json_name: ".*"\n', "", str(message)) for message in own.message_type}
+    assert set(map(str, published.message_type)) <= messages
+    assert [method for method in published.service[0].method if method not in own.service[0].method] == []
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["check", "open_watch", "list"])
 def test_malformed_health_check_message_is_rejected(method: str):
     with pytest.raises(ReshapeError):
         getattr(Health(), method)(b"\xff")

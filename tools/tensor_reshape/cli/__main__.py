@@ -57,7 +57,10 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Runs one command. Prints or draws an expected error, and sets the exit code."""
+    """Runs one command. Prints or draws an expected error, and sets the exit code.
+
+    After an unexpected error, looks for a package that is missing or has a wrong version.
+    """
     texts: dict[str, str] = {}  # the parameter types store the text of each option in this dict
     try:
         # The standalone mode of click is off, because click would print errors in its own form and exit.
@@ -67,6 +70,14 @@ def main() -> None:
         code = choose_exit_code(error)
     except click.Abort:
         code = 130  # this is the usual exit code after Ctrl-C
+    except Exception:
+        from tensor_reshape.runtime.requirements import describe_unmet_requirements  # noqa: PLC0415 - a slow import
+
+        unmet = describe_unmet_requirements()
+        if not unmet:
+            raise
+        report(click.ClickException(unmet), texts)
+        code = 1
     sys.exit(code)
 
 

@@ -32,13 +32,18 @@ class LazyCommand(click.Command):
     def load(self) -> click.Command:
         """Returns the command.
 
-        If the extra of the command is missing, its help and its error name the extra to install.
+        If only the extra of the command is missing, its help and its error name the extra to install.
+
+        Raises:
+            ModuleNotFoundError: a package of the base install is missing.
         """
         module, _, attribute = self._location.partition(":")
         try:
             command: click.Command = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:
-            if not self._extra:
+            from tensor_reshape.runtime.requirements import describe_unmet_requirements  # noqa: PLC0415 - a slow import
+
+            if not self._extra or describe_unmet_requirements():
                 raise
             command = self._build_substitute(reject_missing_extra(error, str(self.name), self._extra))
         command.context_class = HelpContext  # commands of the server package are created without this class

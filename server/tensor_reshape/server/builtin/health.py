@@ -7,9 +7,11 @@ while it sends to a watch. Because a closing watch needs the same lock, that ser
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import grpc
-from grpc_health.v1 import health_pb2
+from google.protobuf.descriptor import ServiceDescriptor
 
 from tensor_reshape.server.builtin.methods import Respond
 from tensor_reshape.server.engine.fair_shares import FairPool
@@ -17,11 +19,15 @@ from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.engine.statuses import StatusError
 from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod, build_light_method
+from tensor_reshape.server.service.private_pools import PrivatePool
 from tensor_reshape.wire.fields import check_header_size, parse_message
+from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
 
-HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
+_POOL = PrivatePool(Path(__file__).with_name("health.binpb").read_bytes())
+
+HEALTH_SERVICE: ServiceDescriptor = _POOL.find_service("Health")
 
 MAX_WATCHES = 4096
 """The maximum number of health watches that may be open in this process."""
@@ -30,7 +36,9 @@ MAX_WATCHES_PER_CONNECTION = 16
 """The maximum number of health watches of a connection. A client needs a watch for each service that it calls."""
 
 _LOGGER = logging.getLogger(__name__)
-_Response = health_pb2.HealthCheckResponse
+_Request: Any = _POOL.find_class("HealthCheckRequest")
+_Response: Any = _POOL.find_class("HealthCheckResponse")
+_ListResponse: Any = _POOL.find_class("HealthListResponse")
 _SERVICES = ("", SERVICE)
 _RESERVED_PART = 8  # one eighth of MAX_WATCHES is reserved for client addresses that have few watches
 
@@ -87,32 +95,30 @@ class Health:
         """Starts with the status SERVING, because the server will start soon."""
         self.is_over = False
         # the attribute with the status needs no lock, because its assignment is atomic
-        self._status = _Response.SERVING
+        self._status = HealthStatus.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
         self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
         """Returns the table of the health methods. `probes` maps paths to health methods of other protocols."""
-        responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
-        # in older versions of grpcio-health-checking, the health service has no List method
-        if hasattr(health_pb2, "HealthListRequest"):
-            responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
-        watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
+        service = HEALTH_SERVICE.full_name
+        responds: dict[str, Respond] = {f"/{service}/Check": self.check, f"/{service}/List": self.list, **probes}
+        watch = WatchMethod(f"/{service}/Watch", self.open_watch)
         return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))
 
     def is_serving(self) -> bool:
         """Whether the status is SERVING."""
-        return bool(self._status == _Response.SERVING)
+        return self._status == HealthStatus.SERVING
 
     def stop_serving(self) -> None:
         """Sets the status to NOT_SERVING and notifies all watches."""
-        self._status = _Response.NOT_SERVING
+        self._status = HealthStatus.NOT_SERVING
         self._notify()
 
     def resume_serving(self) -> None:
         """Sets the status to SERVING and notifies all watches."""
-        self._status = _Response.SERVING
+        self._status = HealthStatus.SERVING
         self._notify()
 
     def end_watches(self) -> None:
@@ -137,9 +143,9 @@ class Health:
         Raises:
             ReshapeError: the reason is MESSAGE_MALFORMED.
         """
-        parse_message(health_pb2.HealthListRequest, raw)
+        parse_message(_POOL.find_class("HealthListRequest"), raw)
         statuses = {service: _Response(status=self._status) for service in _SERVICES}
-        return bytes(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
+        return bytes(_ListResponse(statuses=statuses).SerializeToString())
 
     def open_watch(self, raw: bytes) -> Watch:
         """Returns a watch for a Watch request.
@@ -171,7 +177,7 @@ class Health:
 
     def describe(self, *, known: bool) -> bytes:
         """Returns the message with the status of a service. If `known` is False, the status is SERVICE_UNKNOWN."""
-        status = self._status if known else _Response.SERVICE_UNKNOWN
+        status = self._status if known else HealthStatus.SERVICE_UNKNOWN
         return bytes(_Response(status=status).SerializeToString())
 
     def _notify(self) -> None:
@@ -186,7 +192,7 @@ class Health:
 
 
 def _is_known(raw: bytes) -> bool:
-    return parse_message(health_pb2.HealthCheckRequest, raw).service in _SERVICES
+    return parse_message(_Request, raw).service in _SERVICES
 
 
 _NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "unknown service", ())
