@@ -31,7 +31,7 @@ def describe_unmet_requirements() -> str:
 
 
 def _list_requirements(package: str) -> list[str]:
-    """Returns the requirements of a package without those of its extras; nothing if the package is not installed."""
+    """Returns the requirements of an installed package without those of its extras."""
     try:
         return [requirement for requirement in requires(package) or () if ";" not in requirement]
     except PackageNotFoundError:
