@@ -22,7 +22,16 @@ from packaging.utils import canonicalize_name
 
 from bare_servers import find_free_port
 from certificates import issue_certificates
-from containers import MODEST, inspect, podman, read_until_listening, run_beside, run_container, run_until_end
+from containers import (
+    MODEST,
+    find_runtime,
+    inspect,
+    podman,
+    read_until_listening,
+    run_beside,
+    run_container,
+    run_until_end,
+)
 from locks import read_pins
 from manifests import PROBES, build_podman_flags, find_container, find_pod, find_renderer, list_ports, parse_bytes
 from pod_programs import COUNT_HITS, DESCRIBE_IMAGE, FLOOD, IDENTIFY, PROBE, READ_STATUS, SCRAPE
@@ -221,17 +230,16 @@ def secret(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture(scope="module")
 def start_pod(image: str, secret: Path) -> Iterator[Callable[[str], str]]:
     """Returns a function that starts the container of an overlay once, in a separate network."""
-    limited = ["podman", "run", "--rm", "--network=none", *MODEST, "--memory=256m", image, "--help"]
-    tried = subprocess.run(limited, capture_output=True, text=True, check=False)
+    limited = ["run", "--rm", "--network=none", *MODEST, "--memory=256m", image, "--help"]
+    tried = subprocess.run(["podman", *find_runtime(image), *limited], capture_output=True, text=True, check=False)
     if tried.returncode:
         pytest.skip(f"podman cannot limit memory here: {tried.stderr[-200:]}")
     with ExitStack() as stack:
 
         @cache
         def start(overlay: str) -> str:
-            flags = build_podman_flags(overlay, {SECRET: secret})
-            arguments = ("--network=none", *flags, image, *find_container(overlay)["args"])
-            return stack.enter_context(run_until_end(*arguments))
+            flags = ["--network=none", *build_podman_flags(overlay, {SECRET: secret})]
+            return stack.enter_context(run_until_end(image, flags, find_container(overlay)["args"]))
 
         yield start
 

@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 HOSTILE = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
 # Inside another container, limits cannot be raised to podman's defaults.
@@ -21,6 +24,22 @@ def podman(*arguments: str | Path, check: bool = True, timeout: float | None = N
     command = ["podman", *arguments]
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, timeout=timeout, env=env)
     return result.stdout.strip()
+
+
+@cache
+def find_runtime(image: str) -> tuple[str, ...]:
+    """Returns the options of podman with which a container of the image starts. If none do, the test is skipped.
+
+    podman's default may be unable to do so, for example crun on a machine with hybrid cgroups.
+    """
+    errors = []
+    for options in ((), ("--runtime=runc",), ("--runtime=crun",)):
+        command = ["podman", *options, "run", "--rm", "--network=none", "--entrypoint=true", *MODEST, image]
+        tried = subprocess.run(command, capture_output=True, text=True, check=False)
+        if tried.returncode == 0:
+            return options
+        errors.append(tried.stderr.strip())
+    pytest.skip(f"podman cannot start a container here: {errors}")
 
 
 def inspect(name: str) -> dict[str, Any]:
@@ -47,13 +66,13 @@ def read_until_listening(container: str) -> dict[str, Any]:
 
 def run_container(image: str, *options: str) -> AbstractContextManager[str]:
     """Runs the command of the image until the end of the block. If a test fails, pytest shows the log."""
-    return run_until_end(*HOSTILE, *options, image)
+    return run_until_end(image, [*HOSTILE, *options])
 
 
 @contextmanager
-def run_until_end(*arguments: str) -> Iterator[str]:
-    """Runs a container with these arguments of `podman run` until the end of the block."""
-    container = podman("run", "--detach", *MODEST, *arguments)
+def run_until_end(image: str, options: Sequence[str], arguments: Sequence[str] = ()) -> Iterator[str]:
+    """Runs a container with these options of `podman run` and arguments of the image until the end of the block."""
+    container = podman(*find_runtime(image), "run", "--detach", *MODEST, *options, image, *arguments)
     try:
         read_until_listening(container)
         yield container
