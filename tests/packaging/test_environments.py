@@ -136,7 +136,7 @@ def test_serve_names_packages_to_install_in_one_line(documented: Path):
     program = documented.with_name("tensor-reshape")
     serves = [run(program, "serve", "--workers", workers, "--listen", "127.0.0.1:0") for workers in ("1", "2")]
     (line,) = {serve.stdout for serve in serves}
-    faults, _, command = line.partition(": pip ")
+    faults, _, command = line.partition(". Run pip ")
     assert [serve.returncode for serve in serves] == [1, 1]
     assert "numpy is not installed, tensor-reshape does not work with protobuf 5.29." in faults
     assert run(program, "health").stdout == line

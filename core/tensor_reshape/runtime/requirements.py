@@ -27,7 +27,7 @@ def describe_unmet_requirements() -> str:
                     continue
                 faults.append(f"{owner} does not work with protobuf {installed}")
             wanted.append(f"'{requirement}'")
-    return f"{', '.join(faults)}: pip install {' '.join(wanted)}" if faults else ""
+    return f"{', '.join(faults)}. Run pip install {' '.join(wanted)}" if faults else ""
 
 
 def _list_requirements(package: str) -> list[str]:
