@@ -14,7 +14,7 @@ from grpc import ChannelConnectivity, StatusCode
 from both_clients import open_client
 from in_process import run_blocked, run_runner
 from tensor_reshape.client import CallTimeoutError, InvalidRequestError, Reason, ServiceError, UnavailableError
-from tensor_reshape.client.connections import add_fault, describe_fault, describe_wait, explain_loss, has_failed
+from tensor_reshape.client.connections import describe_fault, describe_wait, explain_loss, explain_timeout, has_failed
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -31,9 +31,17 @@ def run_silent() -> Iterator[str]:
 @pytest.mark.parametrize(("transfer", "settings"), [("inline", {}), ("stream", {}), ("inline", TLS)])
 def test_timeout_error_mentions_that_the_client_is_not_connected(kind: str, transfer: str, settings: dict[str, Any]):
     with run_silent() as address, open_client(kind, address, **settings) as client:
-        with pytest.raises(CallTimeoutError, match=f"{address} is not connected") as caught:
+        with pytest.raises(CallTimeoutError, match=f"within 0.2 seconds.*{address} is not connected") as caught:
             client.reshape(SIX, [2, 3], transfer=transfer, timeout=0.2, request_id="call-7")
-        assert caught.value.request_id == "call-7"
+        assert (caught.value.request_id, caught.value.seconds) == ("call-7", 0.2)
+        assert caught.value.fault.startswith(f"{address} is not connected")
+
+
+def test_timeout_error_of_a_health_check_names_the_timeout(kind: str):
+    with run_silent() as address, open_client(kind, address) as client:
+        with pytest.raises(CallTimeoutError, match=r"did not end within 0\.2 seconds") as caught:
+            client.check_health(timeout=0.2)
+        assert caught.value.seconds == 0.2
 
 
 def test_timeout_error_of_a_connected_client_omits_the_connection_state(kind: str):
@@ -41,7 +49,8 @@ def test_timeout_error_of_a_connected_client_omits_the_connection_state(kind: st
         client.wait_until_ready(timeout=60)
         with pytest.raises(CallTimeoutError) as caught:
             client.static_reshape(SIX, [6])
-        assert "connect" not in str(caught.value)
+        assert str(caught.value) == "DEADLINE_EXCEEDED: the call did not end within 0.2 seconds: pass a longer timeout"
+        assert (caught.value.seconds, caught.value.fault) == (0.2, "")
 
 
 @pytest.mark.parametrize("timeout", [0.05, 0.3])
@@ -106,8 +115,49 @@ def test_connection_error_of_a_host_name_names_the_address(target: str, address:
     assert str(explain_loss(error, target)).endswith(text)
 
 
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            "Failed parsing HTTP/2 (Expected SETTINGS frame) (Trying to connect an http1.x server (HTTP status 400))",
+            "here:1 is an HTTP port: connect to the gRPC port of the server",
+        ),
+        (
+            "Failed parsing HTTP/2 (Expected SETTINGS frame as the first frame, got frame type 45)",
+            "here:1 is not a gRPC port, and may be an HTTP port: connect to the gRPC port of the server",
+        ),
+        (
+            "Cannot check peer: missing selected ALPN property.",
+            "here:1 does not offer HTTP/2 over TLS: connect to the gRPC port of the server",
+        ),
+    ],
+)
+def test_error_of_a_port_without_grpc_says_so(message: str, text: str):
+    message = f"connections to all backends failing; last error: UNAVAILABLE: ipv4:127.0.0.1:1: {message}"
+    explained = explain_loss(UnavailableError(message, StatusCode.UNAVAILABLE), "here:1")
+    assert str(explained) == f"UNAVAILABLE: {text}"
+
+
 def test_only_unavailable_errors_get_a_connection_description():
     late = CallTimeoutError("late", StatusCode.DEADLINE_EXCEEDED)
     assert "rejected" in describe_fault(UnavailableError("rejected", StatusCode.UNAVAILABLE))
     assert describe_fault(late) == describe_fault(InvalidRequestError.of(Reason.FIELD_MISSING, "no")) == ""
-    assert add_fault(late, "") is late
+
+
+def test_timeout_error_has_the_timeout_and_the_option_of_the_call():
+    late = CallTimeoutError("Stream removed (Deadline Exceeded)", StatusCode.DEADLINE_EXCEEDED)
+    late.request_id = "call-7"
+    explained = explain_timeout(late, 2.5, "here:1 is not connected")
+    assert str(explained) == (
+        "DEADLINE_EXCEEDED: the call did not end within 2.5 seconds: pass a longer timeout; here:1 is not connected"
+    )
+    assert (explained.seconds, explained.fault, explained.request_id) == (2.5, "here:1 is not connected", "call-7")
+    assert explained.__notes__ == ["gRPC: Stream removed (Deadline Exceeded)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("upstream request timeout", 30.0), ("Deadline Exceeded", None)], ids=["proxy", "no timeout"]
+)
+def test_timeout_error_of_a_proxy_keeps_its_text(text: str, seconds: float | None):
+    explained = explain_timeout(CallTimeoutError(text, StatusCode.DEADLINE_EXCEEDED), seconds)
+    assert (str(explained), explained.seconds) == (f"DEADLINE_EXCEEDED: {text}", None)

@@ -116,7 +116,7 @@ def reshape(client: Client, **fields: Any) -> object:
 
 NOT_DIVISIBLE = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape[0]", index=0, value=4)
 BUSY = LimitError.of(Reason.SERVER_BUSY, "not now")
-LATE = "DEADLINE_EXCEEDED: Deadline Exceeded"
+LATE = "DEADLINE_EXCEEDED: the call did not end within 0.2 seconds"
 # The flags of the server, the timeout in seconds, the error, and a part of its text.
 ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
     "a rejection": (serve(abort(*encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),

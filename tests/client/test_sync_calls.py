@@ -1,20 +1,24 @@
 """Calls of the blocking client with interceptors of grpc, which use grpcio's public API and have the same results."""
 
-from collections.abc import Callable
-from typing import NoReturn
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 import grpc
 import numpy as np
 import pytest
 from grpc._interceptor import _ClientCallDetails  # the argument of interceptors
 
-from in_process import Metadata, lose_once, run_stock
+from in_process import WAIT_SECONDS, Metadata, lose_once, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, InvalidRequestError, ShapeQuery, UnavailableError
 from tensor_reshape.client.grpc_core import CoreTransport
 from tensor_reshape.client.transports import Transport
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
+from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)
 SIX_INFERRED = build_infer_response(ShapeAnswer((6,))).SerializeToString()
@@ -50,6 +54,14 @@ class Failing(grpc.UnaryUnaryClientInterceptor):
         raise KeyError
 
 
+class Generating(grpc.StreamStreamClientInterceptor):
+    """An interceptor that returns a generator instead of a call, like that of OpenTelemetry 0.60."""
+
+    def intercept_stream_stream(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:  # noqa: ANN401
+        call = continuation(client_call_details, request_iterator)
+        return (response for response in call)
+
+
 def test_interceptors_are_called_in_the_given_order(server: ServerProcess):
     seen, large = list[tuple[str, str]](), np.zeros((64, 65536), np.float32)
     with Client(server.address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client:
@@ -79,6 +91,29 @@ def test_exception_raised_by_an_interceptor_reaches_the_caller():
             client.infer_shape([6], [6], special_zero=False)
         with pytest.raises(KeyError):
             client.infer_shapes(QUERIES)
+
+
+def test_stream_through_an_interceptor_with_a_generator_succeeds(server: ServerProcess):
+    with Client(server.address, interceptors=[Generating()]) as client:
+        assert client.reshape(SIX, [2, 3], special_zero=False, transfer="stream").shape == (2, 3)
+
+
+def test_stream_through_an_interceptor_with_a_generator_is_cancelled():
+    is_over = threading.Event()
+
+    def accept(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        context.add_callback(is_over.set)
+        next(requests)
+        yield encode_accept(TensorView(DataType.F32, (6,), None, memoryview(b"")))
+        is_over.wait(WAIT_SECONDS)
+
+    with (
+        run_stock({}, streams={"StreamReshape": accept}) as address,
+        Client(address, interceptors=[Generating()]) as client,
+    ):
+        with pytest.raises(ZeroDivisionError):
+            client.reshape(SIX, [6], special_zero=False, transfer="stream", progress=lambda *_: 1 / 0)
+        assert is_over.wait(WAIT_SECONDS)
 
 
 def test_refused_connection_raises_unavailable_error_with_interceptors():

@@ -88,7 +88,7 @@ MESSAGES = {
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
     Reason.SERVER_BUSY: "the call could not begin in time, because too many calls wait; "
     "the limit of running calls is 2 (--max-calls); retry later",
-    Reason.STALLED: "the call has made no progress for 0.2 seconds",
+    Reason.STALLED: "the call has made no progress for 0.2 seconds (--stall-timeout-seconds)",
     Reason.QUOTA_EXCEEDED: "this caller has 2 running calls, and the limit is 2",
     Reason.UNAUTHENTICATED: "the call has no valid token",
     Reason.PERMISSION_DENIED: "this caller may not call this method",

@@ -82,7 +82,7 @@ def is_served(channel: grpc.Channel) -> bool:
 def check_stalled(stream: RawStream) -> None:
     error = stream.reject()
     assert (type(error), getattr(error, "reason", error)) == (LimitError, Reason.STALLED)
-    assert 0 < (read_retry_seconds(stream.call) or 0) < 1
+    assert read_retry_seconds(stream.call) is None  # a stalled call would stall again
 
 
 STANDSTILLS: dict[str, list[bytes]] = {
@@ -143,9 +143,8 @@ def test_call_of_a_client_that_never_reads_is_aborted():
         stream.accept()  # before the stream can stall
         stream.send(*(chunk(number * MIB, payload) for number in range(64)))
         assert scene.engine.await_idle() == 0
-        with pytest.raises(grpc.RpcError):
-            stream.receive(32 * MIB)  # the chunks that were sent before the stall
-        assert stream.call.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+        error = stream.reject()
+        assert (type(error), getattr(error, "reason", error)) == (LimitError, Reason.STALLED)
 
 
 def test_server_frees_the_memory_of_failed_streams(monkeypatch: pytest.MonkeyPatch):

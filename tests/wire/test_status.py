@@ -21,7 +21,16 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     UnauthenticatedError,
 )
-from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_rejection, encode_rejection
+from tensor_reshape.wire.status import (
+    DETAILS_KEY,
+    DOMAIN,
+    RETRY_SECONDS,
+    Status,
+    decode_brief_rejection,
+    decode_rejection,
+    encode_brief_rejection,
+    encode_rejection,
+)
 
 CODES = {
     InvalidRequestError: StatusCode.INVALID_ARGUMENT,
@@ -97,7 +106,7 @@ def find_retry_seconds(error: ReshapeError | None) -> float | None:
 
 
 def test_only_retryable_error_reasons_have_a_retry_delay():
-    passing = {Reason.SERVER_BUSY, Reason.STALLED, Reason.QUOTA_EXCEEDED}
+    passing = {Reason.SERVER_BUSY, Reason.QUOTA_EXCEEDED}
     assert {reason: find_pushback(reject(reason)) for reason in Reason} == {
         reason: "200" if reason in passing else None for reason in Reason
     }
@@ -108,6 +117,31 @@ def test_only_retryable_error_reasons_have_a_retry_delay():
         rejection.retry_seconds = seconds
         assert find_pushback(rejection) == str(milliseconds)
         assert find_retry_seconds(travel(rejection)) == milliseconds / 1000
+
+
+def test_brief_error_status_has_no_details_but_its_reason():
+    for reason in Reason:
+        if reason is Reason.INTERNAL_ERROR:
+            continue
+        status = encode_brief_rejection(reject(reason))
+        error = decode_brief_rejection(status.code, status.details)
+        assert (status.details, status.trailing_metadata) == (f"{reason}: {SMALL}", ())
+        assert read(error) == (type(reject(reason)), SMALL, reason, "", {})
+        assert getattr(error, "retry_seconds", None) == (RETRY_SECONDS if reason.is_retryable else None)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (StatusCode.RESOURCE_EXHAUSTED, "received metadata size exceeds hard limit"),
+        (StatusCode.RESOURCE_EXHAUSTED, "STALLED"),
+        (StatusCode.RESOURCE_EXHAUSTED, "SOMETHING_NEW: no"),
+        (StatusCode.UNAVAILABLE, "STALLED: no"),
+        (StatusCode.RESOURCE_EXHAUSTED, "NOT_DIVISIBLE: no"),
+    ],
+)
+def test_text_without_a_reason_of_its_code_is_no_error(code: StatusCode, text: str):
+    assert decode_brief_rejection(code, text) is None
 
 
 def test_negative_retry_delay_becomes_zero():

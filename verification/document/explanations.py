@@ -196,13 +196,14 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Copy a strided array before you send it, or split the tensor.",
     ),
     Reason.SERVER_BUSY: Explanation(
-        "The call has waited too long for memory or for a thread, or the number of running calls has reached"
-        " `--max-calls`.",
+        "The call has waited too long for memory or for a thread, the number of running calls has reached"
+        " `--max-calls`, or the server needed the memory of a call without progress for other calls.",
         "Retry after the delay. If you often see this error, see [the cause of each"
         " message](../troubleshooting.md#server-busy).",
     ),
     Reason.STALLED: Explanation(
-        "The call made no progress for `--stall-timeout-seconds`.", "Send and read without long pauses."
+        "The call made no progress for `--stall-timeout-seconds`.",
+        "Send and read without long pauses: see [the advice for each cause](../troubleshooting.md#stalled).",
     ),
     Reason.QUOTA_EXCEEDED: Explanation(
         "The client has more running calls, or starts more calls per second, than `--max-calls-per-caller` or"

@@ -5,8 +5,8 @@ runs between two `await`s.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from functools import cache, partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -15,10 +15,11 @@ import grpc.aio
 
 from tensor_reshape.client.connections import (
     FAULT_SECONDS,
-    add_fault,
+    TIME_IS_UP,
     describe_fault,
     describe_wait,
     explain_loss,
+    explain_timeout,
     has_failed,
 )
 from tensor_reshape.client.contexts import ClientContext, Metadata
@@ -27,6 +28,8 @@ from tensor_reshape.client.errors import CallTimeoutError, ServiceError, Unavail
 from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
+from tensor_reshape.client.other_addresses import find_better_error
+from tensor_reshape.client.pauses import Pauses
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
@@ -41,6 +44,8 @@ _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio raises an error with this text if it could not write a message
 _STATUS_SECONDS = 2.0
 """Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
+_BEAT_SECONDS = 0.1
+"""Seconds between two checks of whether the event loop is blocked."""
 
 
 class _End(NamedTuple):
@@ -118,10 +123,13 @@ class AioCalls:
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         async def attempt() -> Output:
+            transfer = make_transfer()
             try:
-                return await self._exchange_all(make_transfer(), context, attempts)
-            except LimitError as error:
-                raise advise(error, STREAM_RESHAPE.path) from None
+                with _watch_loop(transfer.pauses):
+                    return await self._exchange_all(transfer, context, attempts)
+            except TensorReshapeError as error:
+                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
+                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
 
         with context:
             return await self._repeat(attempt, attempts)
@@ -134,7 +142,9 @@ class AioCalls:
                 try:
                     return call.decode(await self._send(call, context, find_method=channel.unary_unary))
                 except UnavailableError as error:
-                    raise explain_loss(error, self._endpoint.target) from error.__cause__
+                    raise await self._explain_loss(error) from error.__cause__
+                except CallTimeoutError as error:
+                    raise explain_timeout(error, context.deadline.seconds) from error.__cause__
 
     async def wait_until_ready(self, seconds: float | None) -> None:
         """Waits until a server with health status SERVING is connected.
@@ -153,9 +163,10 @@ class AioCalls:
         target, credentials = self._endpoint.target, self._endpoint.credentials
         options, compression, interceptors = self._settings
         merged = build_channel_options(target, options, avoid_unhealthy=avoid_unhealthy)
+        # The interceptors are a keyword argument, because tracing tools replace these functions and add a keyword.
         if credentials is None:
-            return grpc.aio.insecure_channel(target, merged, compression, interceptors)
-        return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors)
+            return grpc.aio.insecure_channel(target, merged, compression, interceptors=interceptors)
+        return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors=interceptors)
 
     async def _send(
         self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None
@@ -182,14 +193,14 @@ class AioCalls:
         """
         pause = attempts.plan_pause(error)
         if pause is None:
-            raise await self._explain_end(attempts.choose_end(error)) from None
+            raise await self._explain_end(attempts.choose_end(error), attempts.deadline.seconds) from None
         await asyncio.sleep(pause.seconds)
         if pause.is_for_server:
             await self._await_server(attempts)
         if attempts.deadline.is_within(0):
             # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
             # exceeded".
-            raise explain_loss(error, self._endpoint.target)
+            raise await self._explain_loss(error)
 
     async def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server is connected. If no server connects in time, the next attempt reports the cause."""
@@ -202,10 +213,16 @@ class AioCalls:
         method = self._find_method(call.method)
         await _explain(method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=wait_for_ready))
 
-    async def _explain_end(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns the error of a call, with the cause if no server is connected."""
+    async def _explain_end(self, error: TensorReshapeError, seconds: float | None) -> TensorReshapeError:
+        """Returns the error of a call with this timeout, with the cause if no server is connected."""
         if isinstance(error, CallTimeoutError):
-            return add_fault(error, await self._find_fault())
+            return explain_timeout(error, seconds, await self._find_fault())
+        return await self._explain_loss(error)
+
+    async def _explain_loss(self, error: TensorReshapeError) -> TensorReshapeError:
+        if isinstance(error, UnavailableError):
+            # This function runs on a thread, because it blocks.
+            error = await asyncio.to_thread(find_better_error, error, self._endpoint, self._settings.options)
         return explain_loss(error, self._endpoint.target)
 
     async def _find_fault(self) -> str:
@@ -220,7 +237,7 @@ class AioCalls:
             try:
                 await self._check_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
-                return describe_fault(explain_loss(error, self._endpoint.target))
+                return describe_fault(await self._explain_loss(error))
         return describe_wait(state, self._endpoint.target)
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
@@ -263,6 +280,28 @@ def require_loop() -> None:
         raise RuntimeError(message) from None
 
 
+@contextmanager
+def _watch_loop(pauses: Pauses) -> Iterator[None]:
+    """Records how long any code of the program blocks the event loop during the block.
+
+    A blocked event loop neither reads nor sends, so the server aborts the stream.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.Handle
+
+    def beat(due: float) -> None:
+        nonlocal timer
+        pauses.record(loop.time() - due)
+        due = loop.time() + _BEAT_SECONDS
+        timer = loop.call_at(due, beat, due)
+
+    beat(loop.time())
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 async def _exchange(
     call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
@@ -300,7 +339,7 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
         with suppress(TimeoutError):
             end = await asyncio.wait_for(ends.get(), _STATUS_SECONDS)
     if end.is_of_write and deadline.is_within(0):
-        return CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED)
+        return CallTimeoutError(TIME_IS_UP, grpc.StatusCode.DEADLINE_EXCEEDED)
     if end.is_of_write:
         return UnavailableError("the connection was lost while the stream was being sent", grpc.StatusCode.UNAVAILABLE)
     return build_error(end.code, end.details, end.metadata)

@@ -1,8 +1,8 @@
-"""Adds the state of a channel's connections to errors that do not contain this state.
+"""Explains the errors of calls that found no server, or whose timeout has passed.
 
 If a call finds no server, it fails with the cause of the last connection attempt. If the timeout of a call passes
-earlier, the call ends with "Deadline Exceeded", which names no cause. Only in the second case, this module adds the
-state of the channel to the error.
+earlier, the call ends with "Deadline Exceeded", which names neither the timeout nor a cause. Only in the second case,
+this module adds the timeout and the state of the channel to the error.
 """
 
 import re
@@ -27,6 +27,11 @@ _CAUSES = {
         "the certificate of {target} is not trusted: pass the certificate of its authority, and check its dates"
     ),
     "Hostname Verification Check failed": "the certificate of {target} is for other host names: connect to one of them",
+    "missing selected ALPN property": "{target} does not offer HTTP/2 over TLS: connect to the gRPC port of the server",
+    r"http1\.x server": "{target} is an HTTP port: connect to the gRPC port of the server",
+    "Expected SETTINGS frame": (
+        "{target} is not a gRPC port, and may be an HTTP port: connect to the gRPC port of the server"
+    ),
     "Failed to create security handshaker": "the TLS files are invalid, or the key does not belong to the certificate",
     "all backends failing.*Secure read failed": (
         "{target} closed the connection after the TLS handshake: it may require a client certificate"
@@ -40,8 +45,11 @@ _CAUSES = {
 A connection that is lost during a call has similar texts, but without "all backends failing".
 """
 
-# The address of a failed connection in gRPC's texts, for example in "ipv6:%5B::1%5D:50051: Failed to connect".
-_ADDRESS = re.compile(r"\bipv[46]:(\S+): Failed to connect")
+FAILED_ADDRESS = re.compile(r"\bipv[46]:(\S+): Failed to connect")
+"""The address that accepted no connection in gRPC's texts, for example in "ipv6:%5B::1%5D:50051: Failed to connect"."""
+
+TIME_IS_UP = "Deadline Exceeded"
+"""gRPC's text if the timeout of a call has passed. Proxies have other texts for their timeouts."""
 
 FAULT_SECONDS = 0.1
 """Seconds that the channel may take to report its connection error. Usually, it reports the error at once."""
@@ -78,7 +86,7 @@ def _describe_address(message: str, target: str) -> str:
 
     A host name such as localhost can have several addresses, and gRPC's text has only the error of one address.
     """
-    found = _ADDRESS.search(message)
+    found = FAILED_ADDRESS.search(message)
     address = unquote(found[1]) if found else ""
     return f" by {address}" if address and not target.endswith(address) else ""
 
@@ -102,10 +110,19 @@ def describe_wait(state: ChannelConnectivity | None, target: str) -> str:
     return f"{target} is not connected: its name is not resolved yet, or no server completed a TCP or TLS handshake"
 
 
-def add_fault(error: CallTimeoutError, fault: str) -> CallTimeoutError:
-    """Returns a timeout error whose text also contains the connection error."""
-    if not fault:
-        return error
-    extended = CallTimeoutError(f"{error.message}; {fault}", error.code)
-    extended.request_id = error.request_id
-    return extended
+def explain_timeout(error: CallTimeoutError, seconds: float | None, fault: str = "") -> CallTimeoutError:
+    """Returns a timeout error that names the timeout and the connection error. gRPC's own text is kept as a note.
+
+    Args:
+        error: the error of the call. If a proxy ended the call, its text is kept.
+        seconds: the timeout of the call. None means that the call had no timeout.
+        fault: the connection error, or an empty text.
+    """
+    if seconds is None or TIME_IS_UP not in error.message:
+        seconds, text = None, error.message
+    else:
+        text = f"the call did not end within {seconds:g} seconds: pass a longer timeout"
+    explained = CallTimeoutError(f"{text}; {fault}" if fault else text, error.code)
+    explained.seconds, explained.fault, explained.request_id = seconds, fault, error.request_id
+    explained.add_note(f"gRPC: {error.message}")
+    return explained

@@ -10,10 +10,15 @@ LEAST_TIMEOUT_SECONDS = 1e-3
 
 
 class Deadline:
-    """The time at which a call must have ended, including its retries and the pauses between them."""
+    """The time at which a call must have ended, including its retries and the pauses between them.
+
+    Attributes:
+        seconds: the timeout of the call. With None, the call may take any time.
+    """
 
     def __init__(self, seconds: float | None) -> None:
-        """Starts the clock. With `seconds` of None, the call may take any time."""
+        """Starts the clock."""
+        self.seconds = seconds
         # The clock is monotonic, so a change of the system time has no effect.
         self._end = None if seconds is None else time.monotonic() + seconds
 

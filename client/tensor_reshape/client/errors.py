@@ -46,15 +46,23 @@ class UnavailableError(ServiceError, ConnectionError):
 class CallTimeoutError(ServiceError, TimeoutError):
     """The timeout of the call has passed.
 
+    Attributes:
+        seconds: the timeout of the call in seconds, from the option `timeout` of the call or of the client. None means
+            that the call ended earlier, for example because of a timeout of a proxy.
+        fault: the reason why no server was connected. The text is empty if a server was connected.
+
     >>> from tensor_reshape.testing import FakeClient
     >>> client = FakeClient()
-    >>> client.fail_next(CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED))
+    >>> client.fail_next(CallTimeoutError("the call did not end within 5 seconds", grpc.StatusCode.DEADLINE_EXCEEDED))
     >>> try:
     ...     client.check_health()
     ... except TimeoutError as error:
     ...     print(error)
-    DEADLINE_EXCEEDED: Deadline Exceeded
+    DEADLINE_EXCEEDED: the call did not end within 5 seconds
     """
+
+    seconds: float | None = None
+    fault: str = ""
 
 
 class InternalServerError(ServiceError):

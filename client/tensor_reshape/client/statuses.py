@@ -7,7 +7,7 @@ from grpc import StatusCode
 from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ServiceError, UnavailableError
 from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
 from tensor_reshape.wire.request_ids import find_request_id
-from tensor_reshape.wire.status import decode_rejection
+from tensor_reshape.wire.status import decode_brief_rejection, decode_rejection
 
 _KINDS: dict[StatusCode, type[ServiceError]] = {
     StatusCode.UNAVAILABLE: UnavailableError,
@@ -30,7 +30,7 @@ def _choose_error(
 ) -> TensorReshapeError:
     # Error details identify an error of the server, so they are examined before the status code. Transports and proxies
     # send the same status codes without details.
-    rejection = decode_rejection(code, trailing_metadata)
+    rejection = decode_rejection(code, trailing_metadata) or decode_brief_rejection(code, text)
     if rejection is not None:
         return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:

@@ -14,10 +14,10 @@ import grpc
 
 from tensor_reshape.client.connections import (
     FAULT_SECONDS,
-    add_fault,
     describe_fault,
     describe_wait,
     explain_loss,
+    explain_timeout,
     has_failed,
 )
 from tensor_reshape.client.contexts import ClientContext
@@ -27,13 +27,14 @@ from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
 from tensor_reshape.client.hints import advise
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
+from tensor_reshape.client.other_addresses import find_better_error
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.client.transports import StartedCall, Transport
-from tensor_reshape.rules.errors import LimitError, TensorReshapeError
+from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
@@ -105,10 +106,12 @@ class SyncCalls:
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         def attempt() -> Output:
+            transfer = make_transfer()
             try:
-                return self._exchange_all(make_transfer(), context, attempts)
-            except LimitError as error:
-                raise advise(error, STREAM_RESHAPE.path) from None
+                return self._exchange_all(transfer, context, attempts)
+            except TensorReshapeError as error:
+                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
+                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
 
         with context:
             return self._repeat(attempt, attempts)
@@ -120,7 +123,9 @@ class SyncCalls:
             try:
                 return call.decode(self._send(call, context, transport=transport))
             except UnavailableError as error:
-                raise explain_loss(error, self._endpoint.target) from error.__cause__
+                raise self._explain_loss(error) from error.__cause__
+            except CallTimeoutError as error:
+                raise explain_timeout(error, context.deadline.seconds) from error.__cause__
 
     def wait_until_ready(self, seconds: float | None) -> None:
         """Waits until a server with health status SERVING is connected.
@@ -217,14 +222,14 @@ class SyncCalls:
         """
         pause = attempts.plan_pause(error)
         if pause is None:
-            raise self._explain(attempts.choose_end(error)) from None
+            raise self._explain(attempts.choose_end(error), attempts.deadline.seconds) from None
         time.sleep(pause.seconds)
         if pause.is_for_server:
             self._await_server(attempts)
         if attempts.deadline.is_within(0):
             # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
             # exceeded".
-            raise explain_loss(error, self._endpoint.target)
+            raise self._explain_loss(error)
 
     def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server is connected. If no server connects in time, the next attempt reports the cause."""
@@ -237,10 +242,15 @@ class SyncCalls:
         send = self.transport.send_when_ready if wait_for_ready else self.transport.send
         send(call.method, call.request, seconds, self._endpoint.metadata)
 
-    def _explain(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns the error of a call, with the cause if no server is connected."""
+    def _explain(self, error: TensorReshapeError, seconds: float | None) -> TensorReshapeError:
+        """Returns the error of a call with this timeout, with the cause if no server is connected."""
         if isinstance(error, CallTimeoutError):
-            return add_fault(error, self._find_fault())
+            return explain_timeout(error, seconds, self._find_fault())
+        return self._explain_loss(error)
+
+    def _explain_loss(self, error: TensorReshapeError) -> TensorReshapeError:
+        if isinstance(error, UnavailableError):
+            error = find_better_error(error, self._endpoint, self._settings.options)
         return explain_loss(error, self._endpoint.target)
 
     def _find_fault(self) -> str:
@@ -255,7 +265,7 @@ class SyncCalls:
             try:
                 self._check_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
-                return describe_fault(explain_loss(error, self._endpoint.target))
+                return describe_fault(self._explain_loss(error))
         return describe_wait(state, self._endpoint.target)
 
     def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:

@@ -9,6 +9,7 @@ Invariants:
 - Contradictory options are rejected before anything is sent.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, Literal, Required
@@ -19,6 +20,7 @@ from tensor_reshape.client.arrays import is_torch_tensor, read_array
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.frameworks import NUMPY, Output, find_framework
+from tensor_reshape.client.pauses import Pauses
 from tensor_reshape.client.requests import Expected, Plan, check_keywords
 from tensor_reshape.client.responses import check_output, decode_answer, reject_array
 from tensor_reshape.client.shapes import InferredShape
@@ -279,6 +281,7 @@ class StreamTransfer:
         begin: the first message. The chunks are sent after the server has accepted the first message.
         accepted: whether the server has accepted the tensor.
         output: the array that the response chunks fill.
+        pauses: the pauses of the call.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
@@ -297,14 +300,18 @@ class StreamTransfer:
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
+        self.pauses = Pauses()
 
     def build_chunks(self) -> Iterator[bytes]:
         """Yields the stream messages with the elements."""
         # The messages with chunks of the tensor are created one at a time, because all of them together would need as
         # much memory as the tensor.
         for offset in range(0, self._size, self._chunk_bytes):
+            begin = time.monotonic()
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
-            yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
+            message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
+            self.pauses.record(time.monotonic() - begin)  # the memory of the array may be a file on a slow disk
+            yield message
 
     def receive(self, raw: bytes) -> None:
         """Processes a response message.
@@ -312,13 +319,14 @@ class StreamTransfer:
         Raises:
             ResponseError: the received message is not the expected message.
         """
-        message = decode_answer(decode_stream_response, raw)
-        if isinstance(message, Chunk):
-            self._take(message)
-        else:
-            check_output(self._plan.question, self._plan.dims, message)
-            self.accepted = True
-        self._delivery.report(self._arrived, self._size)
+        with self.pauses.work():
+            message = decode_answer(decode_stream_response, raw)
+            if isinstance(message, Chunk):
+                self._take(message)
+            else:
+                check_output(self._plan.question, self._plan.dims, message)
+                self.accepted = True
+            self._delivery.report(self._arrived, self._size)
 
     def finish(self) -> Output:
         """Returns the result for the caller.

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakSet
 
 import grpc
@@ -123,7 +123,7 @@ class Transport:
                     yield raw
                     answered.put(None)
             finally:
-                call.cancel()  # `cancel` has no effect if the call has ended
+                _cancel(call)
                 del call
         finally:
             answered.put(None)  # without this item in the queue, grpcio's sending thread would wait forever
@@ -210,6 +210,15 @@ def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> It
     # tensor
     if transfer.accepted:
         yield from transfer.build_chunks()
+
+
+def _cancel(call: Any) -> None:  # noqa: ANN401 - the interceptors of the caller choose its type
+    """Cancels a call. This has no effect if the call has ended.
+
+    Some interceptors return a generator instead of a call, for example that of OpenTelemetry 0.60. If the generator is
+    closed, it drops the call, and grpcio then cancels it.
+    """
+    (call.cancel if hasattr(call, "cancel") else call.close)()
 
 
 def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:

@@ -112,7 +112,7 @@ class Reason(StrEnum):
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
     # Limits of a server. Some limits can be retried, because they depend on other calls and become free when these
-    # calls end.
+    # calls end. A stalled call would stall again, because its client or the network is too slow.
     RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
     OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
     HEADER_TOO_LARGE = "HEADER_TOO_LARGE", RESOURCE_EXHAUSTED
@@ -120,7 +120,7 @@ class Reason(StrEnum):
     TENSOR_TOO_LARGE = "TENSOR_TOO_LARGE", RESOURCE_EXHAUSTED
     BATCH_TOO_LARGE = "BATCH_TOO_LARGE", RESOURCE_EXHAUSTED
     SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
-    STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
+    STALLED = "STALLED", RESOURCE_EXHAUSTED
     QUOTA_EXCEEDED = "QUOTA_EXCEEDED", RESOURCE_EXHAUSTED, None, True
     # The next errors are about authentication and permissions. Authentication errors do not reveal what is wrong with a
     # token, or which names exist.

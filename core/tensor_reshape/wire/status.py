@@ -91,6 +91,29 @@ def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, st
         return None
 
 
+def encode_brief_rejection(error: ReshapeError) -> Status:
+    """Returns the status of an error without trailing metadata, for a call that can no longer send any.
+
+    Instead of the details, the text of the status begins with the reason.
+    """
+    return Status(_choose_code(error), clip_text(f"{error.reason}: {error.message}", MAX_MESSAGE_CHARACTERS), ())
+
+
+def decode_brief_rejection(code: StatusCode, text: str) -> ReshapeError | None:
+    """Returns the error of `encode_brief_rejection`, or None if the text does not begin with a reason of this code.
+
+    The error has neither a field nor metadata.
+    """
+    name, colon, message = text.partition(": ")
+    reason, kind = Reason.__members__.get(name) if colon else None, _CLASSES.get(code)
+    if reason is None or kind is None or kind.code_name != reason.code_name:
+        return None
+    rejection = kind(message, reason=reason)
+    if isinstance(rejection, LimitError) and reason.is_retryable:
+        rejection.retry_seconds = RETRY_SECONDS
+    return rejection
+
+
 def _count_retry_milliseconds(error: ReshapeError) -> int:
     """Returns the delay before a retry in milliseconds.
 

@@ -12,7 +12,7 @@ from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, pe
 from tensor_reshape.server.engine.lifecycle import State
 from tensor_reshape.server.engine.stall_timeouts import reject_idle
 
-REJECTION = reject_idle(State.RECEIVING, 5.0)
+REJECTION = reject_idle(State.RECEIVING, 5.0, is_pressed=False)
 ARGUMENTS: dict[Kind, tuple[Any, ...]] = {Kind.ABORT: (REJECTION,), Kind.DROP: (REJECTION,)}
 
 

@@ -120,6 +120,16 @@ def test_cancelled_core_call_ends_immediately(served: CoreServer, connection: Co
         call.overs.get(timeout=0.1)
 
 
+def test_cancelled_core_call_sends_a_status_before_unread_messages(served: CoreServer):
+    with Connection(served.address, initial_window=0) as connection:
+        call, stream = begin(served, connection)
+        call.send_now(b"message")
+        call.cancel(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, "too slow", ()))
+        assert connection.await_end(stream) == (RESOURCE_EXHAUSTED, "too slow")
+        assert call.overs.get(timeout=SECONDS) is True
+        assert connection.bodies.get(stream, b"") == b""
+
+
 STATES: dict[str, Callable[[ManualCall], None]] = {
     "idle": ManualCall.watch,
     "receiving": ManualCall.receive,
@@ -199,8 +209,8 @@ class FailingCall(ManualCall):
         super().on_over()
         self._fail("on_over")
 
-    def cancel(self) -> None:
-        super().cancel()
+    def cancel(self, status: Status | None = None) -> None:
+        super().cancel(status)
         self._fail("cancel")
 
     def _fail(self, name: str) -> None:

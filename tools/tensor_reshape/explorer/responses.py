@@ -68,9 +68,9 @@ def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
 
 
 def _concerns_query(error: ReshapeError) -> bool:
-    """Whether the same query would be rejected again."""
+    """Whether the same query would be rejected again. A call is STALLED if its client is gone."""
     if isinstance(error, LimitError):
-        return isinstance(error.reason, Reason) and not error.reason.is_retryable
+        return isinstance(error.reason, Reason) and not (error.reason.is_retryable or error.reason is Reason.STALLED)
     return isinstance(error, InvalidRequestError)
 
 

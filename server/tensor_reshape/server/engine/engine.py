@@ -339,9 +339,7 @@ class Engine:
 
     def _abort(self, life: Lifecycle, rejection: LimitError, now: float) -> Effect:
         cancels = life.ignores_rejections
-        life.move(
-            Event.ABORT, result=CallResult("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(rejection.reason))
-        )
+        life.move(Event.ABORT, result=CallResult(rejection.code_name, str(rejection.reason)))
         life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
         return Effect(Kind.DROP if cancels else Kind.ABORT, life, (rejection,))

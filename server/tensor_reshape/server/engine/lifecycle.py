@@ -244,7 +244,7 @@ class ServedCall(Protocol):
         """Aborts the call with an error."""
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once, because its client does not read and would not receive an error.
+        """Cancels the call at once, because its client does not read and would not receive the details of an error.
 
         `rejection` is None if the server stops.
         """
@@ -364,7 +364,7 @@ class Lifecycle:
 
     @property
     def ignores_rejections(self) -> bool:
-        """Whether an error would not reach the client, because of unsent responses or the end of the call."""
+        """Whether the details of an error would not reach the client, because responses or the status are unsent."""
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:

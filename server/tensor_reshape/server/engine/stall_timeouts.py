@@ -111,7 +111,10 @@ def find_stalled(
         if life.since < now - limit:
             overdue.append((life.since, limit, life))
     overdue.sort(key=itemgetter(0))
-    return stalled | {life: reject_idle(life.state, limit) for _, limit, life in overdue}
+    return stalled | {
+        life: reject_idle(life.state, limit, is_pressed=limit < timeouts.stall_timeout_seconds)
+        for _, limit, life in overdue
+    }
 
 
 def find_spare(silent: Iterable[Lifecycle], waiting: Collection[Source]) -> set[Lifecycle]:
@@ -170,9 +173,18 @@ def reject_busy(message: str) -> LimitError:
     return LimitError.of(Reason.SERVER_BUSY, message)
 
 
-def reject_idle(state: State, seconds: float) -> LimitError:
-    """Returns the error of a call that has waited too long, either for this server or for its client."""
+def reject_idle(state: State, seconds: float, *, is_pressed: bool) -> LimitError:
+    """Returns the error of a call that has waited too long, either for this server or for its client.
+
+    Args:
+        state: the state of the call.
+        seconds: the timeout that the call has exceeded.
+        is_pressed: whether this is a shorter timeout, which applies only while other calls wait. The same call may then
+            succeed later, so the client may retry.
+    """
     if state in WAITS:
         return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
     message = f"the call has made no progress for {seconds} seconds"
-    return LimitError.of(Reason.STALLED, message, seconds=seconds)
+    if is_pressed:
+        return reject_busy(f"{message}, and other calls wait; retry later")
+    return LimitError.of(Reason.STALLED, f"{message} (--stall-timeout-seconds)", seconds=seconds)

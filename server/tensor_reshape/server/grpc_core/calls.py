@@ -174,9 +174,18 @@ class Call(ABC):
             self._due += 1
             self._is_watched = self.is_ended = True
 
-    def cancel(self) -> None:
-        """Cancels the call at once, in any state. Any thread may call this method."""
-        self._call.cancel()
+    def cancel(self, status: Status | None = None) -> None:
+        """Cancels the call at once, in any state. Any thread may call this method.
+
+        Args:
+            status: the status for the client, which overtakes messages that the client has not read. gRPC's core does
+                not send its trailing metadata, and does not escape its text, which must be ASCII. Default: CANCELLED.
+        """
+        if status is None:
+            self._call.cancel()
+        else:
+            code, _ = status.code.value
+            self._call.cancel(code, status.details.encode())
         self.watch()  # if no other operation is pending, this operation reports the cancellation
 
     @abstractmethod

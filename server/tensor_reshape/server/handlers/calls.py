@@ -27,7 +27,7 @@ from tensor_reshape.server.engine.statuses import (
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
 from tensor_reshape.server.service.works import FindWork, Work
-from tensor_reshape.wire.status import Status
+from tensor_reshape.wire.status import Status, encode_brief_rejection
 
 # These global names are used instead of the members of the Enum, because looking up a member is slow. Every small call
 # uses these global names.
@@ -97,19 +97,20 @@ class ServiceCall(Call):
     def abort(self, rejection: LimitError) -> None:
         """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
         failure = build_failure(rejection, self.info)
-        self._log(failure.result, detail=failure.detail)
+        self._log(failure.result, detail=rejection.message)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once (see `ServedCall`)."""
+        """Cancels the call at once, with a status without details (see `ServedCall`)."""
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
-        else:
-            with self.lock:
-                if not self.is_sending:
-                    self.finish(STOPPING)
-                    return
-        self.cancel()
+            self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
+            self.cancel(encode_brief_rejection(rejection))
+            return
+        with self.lock:
+            if not self.is_sending:
+                self.finish(STOPPING)
+                return
+        self.cancel(STOPPING)
 
     def work(self) -> None:
         """Processes the queued message on a worker thread, unless the call is over."""
