@@ -170,8 +170,9 @@ def test_timeout_error_of_a_transfer_states_the_received_bytes(file: Path, outpu
         message = "Stream removed"
         raise CallTimeoutError(message, StatusCode.DEADLINE_EXCEEDED)
 
-    with pytest.raises(CallTimeoutError, match="no response within 7 s; 1 MiB of 4 MiB had arrived"):
+    with pytest.raises(CallTimeoutError) as caught:
         _open(file, output, 7).reshape(static_reshape, [6], special_zero=False, expected_shape=None)
+    assert caught.value.fault == "1 MiB of 4 MiB had arrived"
 
 
 def test_output_file_with_an_unsupported_extension_is_rejected(file: Path, tmp_path: Path):

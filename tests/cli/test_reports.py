@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from command_line import NOBODY, PROGRAM, run_command
-from tensor_reshape.cli.reports import choose_exit_code, underline
-from tensor_reshape.client import CallTimeoutError, UnavailableError
+from tensor_reshape.cli.reports import choose_exit_code, report, underline
+from tensor_reshape.client import CallTimeoutError, LimitError, Reason, UnavailableError
 from terminals import run_on_terminal, strip_styles
 
 PLAIN = {"NO_COLOR": "1"}
@@ -104,6 +104,14 @@ def test_command_line_errors_name_the_relevant_options(tmp_path: Path):
 def test_error_for_a_dim_of_minus_one_explains_the_question_mark():
     text = "--data[0] is -1; a dim must be from 0 to 2^63 - 1; for an unknown dim, write ? [DIM_OUT_OF_RANGE]"
     assert run_command("infer", "--data", "-1,4", "--shape", "4", *LOCAL).errors == [f"Error: {text}"]
+
+
+def test_error_of_a_stalled_call_suggests_no_python_code(capsys: pytest.CaptureFixture[str]):
+    error = LimitError.of(Reason.STALLED, "no progress (--stall-timeout-seconds), because the network was too slow")
+    error.advice = ": pass another argument"
+    report(error, {})
+    advice = "Use a faster network, or raise this option of the server"
+    assert capsys.readouterr().err == f"Error: {error.message}. {advice} [STALLED]\n"
 
 
 def test_system_error_names_the_file_and_the_cause(tmp_path: Path):

@@ -107,12 +107,15 @@ def test_stream_through_an_interceptor_with_a_generator_is_cancelled():
         yield encode_accept(TensorView(DataType.F32, (6,), None, memoryview(b"")))
         is_over.wait(WAIT_SECONDS)
 
+    def fail(*_: int) -> None:
+        raise ZeroDivisionError
+
     with (
         run_stock({}, streams={"StreamReshape": accept}) as address,
         Client(address, interceptors=[Generating()]) as client,
     ):
         with pytest.raises(ZeroDivisionError):
-            client.reshape(SIX, [6], special_zero=False, transfer="stream", progress=lambda *_: 1 / 0)
+            client.reshape(SIX, [6], special_zero=False, transfer="stream", progress=fail)
         assert is_over.wait(WAIT_SECONDS)
 
 

@@ -25,10 +25,6 @@ _ADVICE = {
 }
 
 
-class _ExplainedTimeoutError(CallTimeoutError):
-    """A timeout error with the time and the options. A caller further up must not replace its time."""
-
-
 def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Client:
     """Returns a client.
 
@@ -66,22 +62,16 @@ def explain_loss(error: UnavailableError, *, has_local: bool) -> UnavailableErro
     return UnavailableError(_advise(error.message, has_local=has_local), error.code)
 
 
-def explain_timeout(error: CallTimeoutError, seconds: float, progress: str = "") -> CallTimeoutError:
+def explain_timeout(error: CallTimeoutError) -> CallTimeoutError:
     """Returns the error of a command whose time has passed, with the time and the options that can help.
 
-    Args:
-        error: the error of the SDK.
-        seconds: the time that the call had.
-        progress: a text about the bytes that had arrived until then, or an empty text.
+    If a proxy has ended the call earlier, the text of the proxy is kept.
     """
-    if isinstance(error, _ExplainedTimeoutError):
+    if error.seconds is None:
         return error
-    # The SDK's text begins with its own words for the timeout. After a semicolon follows the state of the connection.
-    _, _, state = error.message.partition("; ")
-    found = progress or state
-    text = f"no response within {seconds:g} s" + (f"; {found}" if found else "")
+    text = f"no response within {error.seconds:g} s" + (f"; {error.fault}" if error.fault else "")
     advised = _advise(text, has_local=False)
-    return _ExplainedTimeoutError(f"{text}. Allow more time with --timeout" if advised == text else advised, error.code)
+    return CallTimeoutError(f"{text}. Allow more time with --timeout" if advised == text else advised, error.code)
 
 
 def _advise(text: str, *, has_local: bool) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from tensor_reshape.cli.connections import explain_timeout
 from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
 from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.progress_bars import Advance, draw_progress
@@ -127,7 +126,7 @@ class ArrayFiles:
 
 
 def _fill(
-    call: partial[Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
+    call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
     """Makes the call.
 
@@ -146,9 +145,10 @@ def _fill(
     try:
         output = call(out=out, progress=follow)
     except CallTimeoutError as error:
-        arrived, whole = map(round_size, progress)
-        text = f"{arrived} of {whole} had arrived" if progress[0] else ""
-        raise explain_timeout(error, call.keywords["timeout"], text) from None
+        if progress[0]:
+            arrived, whole = map(round_size, progress)
+            error.fault = f"{arrived} of {whole} had arrived"
+        raise
     source.check_unchanged()
     return output
 

@@ -95,7 +95,7 @@ class Connection(NamedTuple):
             try:
                 yield client
             except CallTimeoutError as error:
-                raise explain_timeout(error, self.timeout) from None
+                raise explain_timeout(error) from None
             except UnavailableError as error:
                 raise explain_loss(error, has_local=self.has_local) from None
 

@@ -129,6 +129,8 @@ def _advise(error: Exception) -> str:
             return "; for an unknown dim, write ?"
         if error.reason == Reason.MESSAGE_TOO_LARGE:
             return ". Raise --max-message-bytes of the server"
+        if error.reason == Reason.STALLED:
+            return ". Use a faster network, or raise this option of the server"
     return ""
 
 
