@@ -129,10 +129,10 @@ def serve(*, check_config: bool, **values: Any) -> None:
     You can set every option in the environment, for example --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag overrides
     its variable. A SIZE is a whole number of bytes, KiB, MiB, GiB or TiB, for example 64MiB.
     """
+    # With a wrong package, an import would fail, perhaps only in the workers.
+    if unmet := describe_unmet_requirements():
+        raise click.ClickException(unmet)
     try:
-        # With a wrong package, an import would fail, perhaps only in the workers.
-        if unmet := describe_unmet_requirements():
-            raise ConfigError(unmet)
         configure_logs(values["log_format"], values["log_level"])
         check_release()
         if check_config:
