@@ -44,7 +44,7 @@ def reject(*flags: str) -> click.BadParameter:
 
 def test_serve_command_options_match_the_settings():
     assert [option.name for option in serve.params] == [*(setting.name for setting in SETTINGS), "check_config"]
-    text = " ".join(serve.get_help(click.Context(serve)).split())
+    text = " ".join(serve.get_help(click.Context(serve, **serve.context_settings)).split())
     assert [setting.name for setting in SETTINGS if setting.declaration.help not in text] == []
 
 
