@@ -217,6 +217,14 @@ def test_slow_upload_on_a_connection_of_its_own_survives_a_crowd(clock: Clock):
     assert (upload.reasons, upload.reads) == ([], 1)
 
 
+def test_slow_upload_has_no_more_time_if_another_address_waits(clock: Clock):
+    swept = sweep_after(clock, 6)
+    upload, _ = Caller(swept.engine, name_peer(1, 1)), silence(swept, 2, 20)
+    _ = [Caller(swept.engine, name_peer(2)) for _ in range(9)]
+    swept.wait(MIN_PRESSURE_SECONDS + 0.1)
+    assert upload.reasons == BUSY
+
+
 def test_lone_calls_of_all_connections_make_room_after_the_pressure_timeout(clock: Clock):
     swept = sweep_after(clock, 4)
     lone = [Caller(swept.engine, name_peer(1, port)) for port in range(5)]

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -118,6 +119,25 @@ def test_call_is_refused_after_waiting_too_long():
         assert full.refused.get(timeout=SECONDS) == "late"
         assert connection.await_end(stream).is_ok
     assert served.calls.empty()
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_call_is_refused_in_time_although_other_calls_are_busy():
+    served = CoreServer(ManualCall, [])
+    full = Full(served, wait_seconds=0.1)
+    full.addresses = {"a"}
+    with Connection(served.address) as connection:
+        begin(connection, "b", "busy")
+        busy = served.calls.get(timeout=SECONDS)
+        assert isinstance(busy, ManualCall)
+        begin(connection, "a", "late")
+        deadline = time.monotonic() + SECONDS
+        while full.refused.empty() and time.monotonic() < deadline:  # the thread always has a next event
+            busy.send_now(b"x")
+            busy.sizes.get(timeout=SECONDS)
+        assert full.refused.get_nowait() == "late"
+        busy.finish()
     served.server.stop()
     assert served.server.wait(SECONDS)
 

@@ -5,7 +5,7 @@ connections of an address. A client whose limit is reached loses its turn, and d
 has no lock and no clock, so one thread uses it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -43,6 +43,7 @@ class AdmissionQueue(Generic[Item]):
         self._wait_seconds = wait_seconds
         self._waiting: FairQueue[_Entry[Item]] = FairQueue()
         self._arrivals: deque[_Entry[Item]] = deque()  # in the order of their deadlines; some have left the queue
+        self._counts = Counter[str]()  # the number of waiting calls of each address that has any
         self._length = 0
 
     def __len__(self) -> int:
@@ -54,6 +55,7 @@ class AdmissionQueue(Generic[Item]):
         entry = _Entry(item, source, now + self._wait_seconds)
         self._waiting.push(source, entry)
         self._arrivals.append(entry)
+        self._counts[source.address] += 1
         self._length += 1
 
     def pop(self) -> Item | None:
@@ -71,25 +73,28 @@ class AdmissionQueue(Generic[Item]):
 
     def pop_expired(self, now: float, most: int) -> Iterator[Item]:
         """Removes and yields up to `most` calls that have waited too long."""
-        while self._arrivals and most:
-            entry = self._arrivals[0]
-            if entry.item is not None:
-                if entry.deadline > now:
-                    return
-                self._waiting.remove(entry.source, entry)
-                most -= 1
-                yield self._take(entry)
-            else:
-                self._arrivals.popleft()
+        while most and self._arrivals and self._arrivals[0].deadline <= now:
+            entry = self._arrivals[0]  # `_take` removes entries without a call from the beginning
+            self._waiting.remove(entry.source, entry)
+            most -= 1
+            yield self._take(entry)
 
     def pop_excess(self) -> Item:
         """Removes and returns the newest call of the connection with the most calls, of the address with the most."""
-        return self._take(self._waiting.pop_last(self._waiting.find_longest()))
+        address = max(self._counts, key=self._counts.__getitem__)
+        return self._take(self._waiting.pop_newest(address))
+
+    def find_most(self) -> int:
+        """Returns the largest number of waiting calls of one address."""
+        return max(self._counts.values(), default=0)
 
     def _take(self, entry: _Entry[Item]) -> Item:
         item, entry.item = entry.item, None
         assert item is not None  # noqa: S101 - an entry leaves the fair queue once
         self._length -= 1
+        self._counts[entry.source.address] -= 1
+        if not self._counts[entry.source.address]:
+            del self._counts[entry.source.address]
         while self._arrivals and self._arrivals[0].item is None:
             self._arrivals.popleft()
         return item

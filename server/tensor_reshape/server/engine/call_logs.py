@@ -61,10 +61,7 @@ _MAX_REFUSED_ADDRESSES = 1024
 
 
 def log_refusal(address: str) -> None:
-    """Writes a line for a call that was refused before it began, at most once a second for each address.
-
-    Only the thread that receives calls may call this function.
-    """
+    """Writes a line for a call that was refused before it began, usually at most once a second for each address."""
     now = time.monotonic()
     if now < _REFUSED_AT.get(address, 0.0) + 1.0:
         return

@@ -117,7 +117,7 @@ class Engine:
         return self._slots.fits(source, 1)
 
     def count_refusal(self, method: str) -> None:
-        """Records in the journals that a call was refused, because it had waited too long for `has_room`."""
+        """Records in the journals that a call was refused before it began."""
         life = Lifecycle(None, method)
         with self._lock:
             life.journals = self.journals

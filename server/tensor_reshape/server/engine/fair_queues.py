@@ -57,16 +57,12 @@ class FairQueue(Generic[Item]):
         self.queues[source.address].move_to_end(source.connection)
         self.queues.move_to_end(source.address)
 
-    def find_longest(self) -> Source:
-        """Returns the connection with the most items, of the address with the most items."""
-        address = max(self.queues, key=lambda address: sum(map(len, self.queues[address].values())))
+    def pop_newest(self, address: str) -> Item:
+        """Removes and returns the newest item of the connection with the most items of an address."""
         connections = self.queues[address]
-        return Source(address, max(connections, key=lambda connection: len(connections[connection])))
-
-    def pop_last(self, source: Source) -> Item:
-        """Removes and returns the newest item of a connection."""
-        item = self.queues[source.address][source.connection].pop()
-        self._drop_empty(source)
+        connection = max(connections, key=lambda connection: len(connections[connection]))
+        item = connections[connection].pop()
+        self._drop_empty(Source(address, connection))
         return item
 
     def pop(self, source: Source | None = None) -> Item:

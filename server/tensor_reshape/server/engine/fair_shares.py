@@ -174,9 +174,10 @@ class FairPool(Generic[Owner]):
         self._update_newcomer(claim.source.address)
 
     def postpone(self, source: Source) -> None:
-        """Gives the last turn to a connection, if it has waiting claims."""
-        if source.connection in self.waiting.queues.get(source.address, ()):
-            self.waiting.postpone(source)
+        """Gives a connection with waiting claims the last turn of its address."""
+        connections = self.waiting.queues.get(source.address)
+        if connections is not None and source.connection in connections:
+            connections.move_to_end(source.connection)
 
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""

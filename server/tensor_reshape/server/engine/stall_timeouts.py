@@ -98,7 +98,9 @@ def find_stalled(
     waiting = {life.source for life in lives if life.claim}
     silent = sorted((life for life in lives if life.is_silent), key=attrgetter("since"))
     spare = find_spare(silent, waiting)
-    sole, relieved = set(silent) - spare, {life.source.address for life in spare}
+    sole, relieved = set(silent) - spare, {life.source.address for life in spare if life.since < now - SHORT_SECONDS}
+    if len({source.address for source in waiting}) > 1:
+        relieved.clear()  # no address may keep memory for long that another address waits for
     pressed = {source.address for source in waiting} | set(filter(is_greedy, {life.source.address for life in lives}))
     stalled = dict.fromkeys(choose_calls_to_abort(silent, spare, starving, now - SHORT_SECONDS), reject_crowding())
     overdue = []
@@ -106,7 +108,8 @@ def find_stalled(
         if life.is_worked_on or life in stalled:
             continue
         address = life.source.address
-        # While other calls of the address can make room, a slow upload on a connection of its own has more time.
+        # If only clients of its address wait, and other calls of the address can make room for them, a slow upload on a
+        # connection of its own has more time.
         limit = timeouts.find_limit(life, is_pressed=address in pressed and not (address in relieved and life in sole))
         if life.since < now - limit:
             overdue.append((life.since, limit, life))

@@ -36,11 +36,11 @@ FindSource: TypeAlias = Callable[[NewCall], Source]
 REQUESTED_CALLS = 128
 """The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
 
-MAX_QUEUED_CALLS = 4096
+MAX_QUEUED_CALLS = 3072
 """The number of calls that may wait in the admission queues.
 
-If more calls arrive, the newest call of the client with the most waiting calls is refused. gRPC's core needs some
-kilobytes of memory for a waiting call.
+If more calls arrive, a call of the address with the most waiting calls is refused. gRPC's core may keep data of each
+waiting call, up to the size of the flow control window.
 """
 
 QUEUE_AFTER = 8
@@ -71,11 +71,11 @@ class _Tag(Enum):
 
 
 class Lane(NamedTuple):
-    """The admission queue of a group of methods, and what happens to a call that has waited there for too long.
+    """The admission queue of a group of methods.
 
     Attributes:
         queue: the queue.
-        refuse: makes the `Call` object that ends such a call.
+        refuse: makes the `Call` object that ends a call because it has waited too long or the queues are too full.
     """
 
     queue: AdmissionQueue[NewCall]
@@ -98,8 +98,8 @@ class Server:
     """A server of gRPC's core. Bind the server with `add_port`, and then call `start`.
 
     Attributes:
-        turns: the number of events that the receiving thread has processed. Each second without events also counts as
-            an event. Only the receiving thread changes this number.
+        turns: the number of events that the receiving thread has processed. A time without events, of at most
+            a second, also counts as an event. Only the receiving thread changes this number.
         on_unknown: a function that is called with the name of a method without a route. The function must not raise an
             exception.
     """
@@ -233,7 +233,9 @@ class Server:
         elif event.completion_type == _core.CompletionType.queue_timeout:
             self._unqueued = 0
             self._events, self._may_begin_queued = _EVENTS_PER_CALL, self._queued > 0
-        if self._may_begin_queued and self._events >= _EVENTS_PER_CALL:
+        is_due = self._queued and self._events >= _EVENTS_PER_CALL
+        # Other threads may have made room, and calls may have waited too long, even if no event shows that.
+        if is_due and (self._may_begin_queued or time.monotonic() >= self._check_at):
             self._begin_next()
         return not self._is_shut or bool(self._calls or self._requested or self._queued)
 
@@ -260,7 +262,7 @@ class Server:
         self._may_begin_queued = True
         if self._queued > MAX_QUEUED_CALLS:
             self._queued -= 1
-            lane = max(self._lanes, key=lambda lane: len(lane.queue))
+            lane = max(self._lanes, key=lambda lane: lane.queue.find_most())
             self._begin(lane.refuse, lane.queue.pop_excess())
 
     def _begin_next(self) -> None:

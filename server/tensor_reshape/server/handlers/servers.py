@@ -58,7 +58,7 @@ class _UnknownCall(Call):
 
 
 class _RefusedCall(Call):
-    """A call that has waited too long in an admission queue.
+    """A call that has waited too long in an admission queue, or for which the queues are too full.
 
     All refusals have the same status, and the log has one line for an address and second, because a server under attack
     refuses thousands of calls.
