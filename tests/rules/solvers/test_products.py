@@ -78,6 +78,21 @@ def test_product_that_may_be_empty_implies_nothing():
         assert drop(bound(A, 1, None), product) == [bound(A, 1, None), product]
 
 
+def test_relation_of_two_products_is_listed_once():
+    equal, turned = Found(EQUAL, Sides(2, (A, B), 3, (C,))), Found(EQUAL, Sides(3, (C,), 2, (B, A)))
+    assert drop(equal, turned) == [equal]
+    multiple = Found(DIVIDES, Sides(2, (B, A), 3, (C,)))
+    assert drop(multiple, equal) == [equal]  # equal products divide each other
+    assert drop(multiple, Found(DIVIDES, Sides(3, (C,), 2, (A, B)))) != [multiple]
+
+
+def test_relation_with_fewer_exceptions_replaces_the_others():
+    often, seldom = (Found(EQUAL, Sides(1, (A,), 1, (B,), shared)) for shared in ((C,), (C, B)))
+    assert drop(seldom, often) == drop(often, seldom) == [often]
+    other = Found(EQUAL, Sides(1, (A,), 1, (B,), (A,)))
+    assert drop(often, other) == [often, other]
+
+
 def test_range_without_ends_is_not_listed():
     assert drop(bound(A, 0, None)) == []
     assert bound(A, 0, None).bounds == ANY

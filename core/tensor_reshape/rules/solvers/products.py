@@ -1,7 +1,7 @@
 """Products of variables in facts, and conditions in which variables do not have their names yet."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple, TypeVar
 
@@ -108,6 +108,7 @@ class Implied(NamedTuple):
             0.
         multiples: pairs of a number and the variables whose product is a multiple of this number, because a condition
             says that it is equal to another product with this factor.
+        exceptions: for each relation of two products, the variables that may be 0 in each condition with this relation.
     """
 
     known: set[int]
@@ -115,6 +116,7 @@ class Implied(NamedTuple):
     highs: dict[int, int]
     positive: set[int]
     multiples: list[tuple[int, Counter[int]]]
+    exceptions: dict[Hashable, list[set[int]]]
 
     def make_positive(self, key: int) -> bool:
         """Whether a variable is at least 1 because of the conditions."""
@@ -125,6 +127,19 @@ class Implied(NamedTuple):
         _, left, number, right, _ = found.sides
         return not right and any(step % number == 0 and own <= Counter(left) for step, own in self.multiples)
 
+    def have_stronger(self, found: Found) -> bool:
+        """Whether another condition has the same relation with fewer exceptions, or equates the two products."""
+        own, equal = set(found.sides.shared), found._replace(kind=EQUAL)
+        is_equal = found.kind is DIVIDES and any(other <= own for other in self.exceptions.get(_relate(equal), ()))
+        return is_equal or any(other < own for other in self.exceptions[_relate(found)])
+
+
+def _relate(found: Found) -> Hashable:
+    """Returns the kind of a condition and its two products, which are equal for `A = B*C` and `C*B = A`."""
+    above, left, below, right, _ = found.sides
+    products = (above, tuple(sorted(left))), (below, tuple(sorted(right)))
+    return found.kind, found.bounds, tuple(sorted(products)) if found.kind is EQUAL else products
+
 
 def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
     """Returns the variables whose values are limited by conditions.
@@ -133,8 +148,9 @@ def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
         listed: the conditions.
         declared: the declared range of each variable, by its key.
     """
-    implied = Implied(set(), {}, {}, set(), [])
+    implied = Implied(set(), {}, {}, set(), [], {})
     for found in listed:
+        implied.exceptions.setdefault(_relate(found), []).append(set(found.sides.shared))
         if not is_solved(found):
             implied.positive.update(_list_positive(found, declared))
             implied.multiples.extend(_list_multiples(found))
@@ -152,9 +168,9 @@ def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
 def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> Iterator[tuple[AnyFact, Found]]:
     """Yields the conditions that do not follow from another condition."""
     known, lows, highs = implied.known, dict(implied.lows), dict(implied.highs)
-    seen = set[Found]()
+    seen = set[tuple[Hashable, frozenset[int]]]()
     for fact, found in listed:
-        if found.kind is DIVIDES and implied.make_divisible(found):
+        if implied.have_stronger(found) or (found.kind is DIVIDES and implied.make_divisible(found)):
             continue
         kept = found
         if found.kind is RANGE and is_solved(found):
@@ -168,8 +184,9 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
             kept = found._replace(bounds=Interval(low, None if key in known else high))
             if kept.bounds == ANY:
                 continue
-        if kept not in seen:
-            seen.add(kept)
+        one = _relate(kept), frozenset(kept.sides.shared)
+        if one not in seen:
+            seen.add(one)
             yield fact, kept
 
 
