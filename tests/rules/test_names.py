@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from tensor_reshape.rules.names import MAX_SYMBOL_CHARACTERS, Product, is_name, read_product, write_factor, write_name
+from tensor_reshape.rules.names import (
+    MAX_SYMBOL_CHARACTERS,
+    Product,
+    is_name,
+    read_multiple,
+    read_product,
+    write_factor,
+    write_name,
+)
 
 # How torch, tf2onnx, optimum and onnxruntime's symbolic shape inference name dims.
 EXPORTED = [
@@ -70,6 +78,60 @@ def test_dim_name_is_quoted_only_when_ambiguous():
 def test_dim_name_that_is_a_formula_is_parenthesized_as_factor():
     names = ["N", "input.1", "floor(h/8)", "a + b", "-a", "a b"]
     assert [write_factor(name) for name in names] == ["N", "input.1", "floor(h/8)", "(a + b)", "(-a)", "'a b'"]
+
+
+# name, another name; the number of times that each of them contains their common base
+MULTIPLES: dict[tuple[str, str], tuple[int, int]] = {
+    ("b + 1", "2*b + 2"): (1, 2),
+    ("3 + 3*b", "b+2 - 1"): (3, 1),
+    ("seq + past", "2*past + 2*seq"): (1, 2),
+    ("2*a - 4*b", "3*a - 6*b"): (2, 3),
+    ("b + b", "b"): (2, 1),
+    ("input.1 + 1", "onnx::x + input.1 + 1 - onnx::x"): (1, 1),
+}
+UNRELATED = [
+    *[
+        "b",
+        "2*b",
+        "b + 1",
+        "b + 2",
+        "b - 1",
+        "1 - b",
+        "2*b + 1",
+        "a - b",
+        "b - a",
+        "a + b",
+        "b - b",
+        "4*C",
+        "1.5*b + 1",
+    ],
+    *[
+        "b/2 + 1",
+        "b*c + 1",
+        "b**2 + 1",
+        "f(b) + 1",
+        "2*(b + 1)",
+        "(b + 1) + 1",
+        "b//2 + 1",
+        "b +",
+        "+ b",
+        "-b",
+        "a b + 1",
+    ],
+]
+
+
+def test_sums_with_a_common_base_are_multiples_of_it():
+    for names, factors in MULTIPLES.items():
+        first, second = map(read_multiple, names)
+        assert (first.base, first.factor, second.factor) == (second.base, *factors), names
+    bases = [read_multiple(name).base for name in UNRELATED]
+    assert len({*bases}) == len(bases)
+
+
+def test_sum_without_a_difference_is_at_least_its_number():
+    least = {"b + 1": 1, "2*b + 2": 2, "a + b": 0, "b + 3 - 1": 2, "b - 1": 0, "3 - b": 0, "f(b) + 1": 0, "b": 0}
+    assert {name: read_multiple(name).least for name in least} == least
 
 
 NAMES = (st.text(max_size=12) | st.text("aN2*/^()+-.:?,' ", max_size=12) | st.sampled_from(EXPORTED)).filter(is_name)

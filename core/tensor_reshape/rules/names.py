@@ -6,13 +6,14 @@ Invariants:
   if it is a word, or if it is a formula that is not a product. All other names are written in quotes.
 - A text is rejected unless all of it can be parsed.
 - A formula that is not a product, such as `seq + past` or `floor(height/8)`, counts as a single name. The rules do not
-  calculate with such a formula. The rules only know that dims with equal formulas are equal.
+  calculate with the content of such a name. They only compare sums, so `2*b + 2` is twice `b + 1`.
 - Writing a name takes a limited number of steps, because a server also writes names from untrusted clients.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from math import gcd
 from typing import NamedTuple
 
 MAX_SYMBOL_CHARACTERS = 64
@@ -33,6 +34,11 @@ _GROUP = re.compile(rf"(?:{_WORD.pattern})\s*\({_FLAT_FORMULA}(?:,{_FLAT_FORMULA
 _POWER = r"(?:\s*\*\*\s*[1-9][0-9]?(?!\w))?"
 _FLAT_FACTOR = rf"\s*(?:{_WORD.pattern}|[0-9]+(?![\w.])){_POWER}\s*"
 _FLAT_PRODUCT = re.compile(rf"{_FLAT_FACTOR}(?:[*/]{_FLAT_FACTOR})*")
+# Only sums of words and whole numbers are compared with each other. A word may have a whole number as a factor.
+_WHOLE = r"[0-9]{1,40}(?![\w.])"
+_TERM = rf"\s*(?:{_WHOLE}\s*\*\s*{_WORD.pattern}|{_WHOLE}|{_WORD.pattern})\s*"
+_LINEAR = re.compile(rf"\s*-?{_TERM}(?:[-+]{_TERM})+")
+_SIGNED = re.compile(rf"([-+]?)\s*(?:({_WHOLE})(?:\s*\*\s*({_WORD.pattern}))?|({_WORD.pattern}))")
 _GROUP_READ = " 0 "  # this text replaces a function call or a pair of parentheses that has been matched
 _MAX_NESTING = 16  # the nesting of parentheses is limited, because the parser is recursive
 _POWER_TOKENS = 2
@@ -64,6 +70,20 @@ class Product(NamedTuple):
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
 
+class Multiple(NamedTuple):
+    """The value of a name, as a multiple of a base that other names may share.
+
+    Attributes:
+        factor: the number of times that the name contains the base, at least 1.
+        base: the base, which is the name itself unless the name is a sum.
+        least: a number that the name cannot be below, because no word in it is below 0.
+    """
+
+    factor: int
+    base: Hashable
+    least: int = 0
+
+
 class _Token(NamedTuple):
     """A token of a text.
 
@@ -93,6 +113,22 @@ def read_product(text: str) -> Product | None:
     """
     tokens = _split(text)
     return None if not tokens else _read_product(text, tokens) or _read_formula(text, tokens)
+
+
+@lru_cache(1024)
+def read_multiple(name: str) -> Multiple:
+    """Returns the value of a valid name. For example, `b + 1` and `2*b + 2` have the same base, once and twice."""
+    terms = dict[str, int]()
+    for sign, number, factor, word in _SIGNED.findall(name) if _LINEAR.fullmatch(name) else ():
+        terms[factor or word] = terms.get(factor or word, 0) + int(f"{sign}{number or 1}")
+    terms = {word: number for word, number in terms.items() if number}
+    if not terms:
+        return Multiple(1, name)
+    common, least = gcd(*terms.values()), min(terms.values())
+    base: Hashable = frozenset((word, number // common) for word, number in terms.items())
+    if len(terms) == 1 and least > 0:
+        (base,) = terms  # `b + b` has the base `b`
+    return Multiple(common, base, terms.get("", 0) if least > 0 else 0)
 
 
 def write_name(name: str) -> str:

@@ -1,11 +1,19 @@
 """The conditions of queries: their normal form, and the instances that satisfy them."""
 
+from itertools import product
 from random import Random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dim_strategies import SMALL_QUESTIONS
+from hypothesis_profiles import examples
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.inference import answer_question, infer
+from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tests.oracles.shape_instances import ask, find_accepted, find_fault
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer, ShapeRequest
+from tests.oracles.shape_instances import answer_concrete, ask, find_accepted, find_fault
 from verification.prove.small_questions import STYLES, choose_question
 from written_questions import describe_answer, write_question
 
@@ -75,6 +83,17 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "2 M", "a:1..2 -1", None): ("", True),
     (RESHAPE, "1..3", "N -1", None): ("N divides data[0] [3 shape[1]]", True),
     (RESHAPE, "0..3", "N -1", None): ("N >= 1 [3 shape[0]], N divides data[0] [3 shape[1]]", True),
+    # a condition in another order, or with an exception
+    (RESHAPE, "A", "B", "A"): ("B = A [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "A/2 5", "0 B", "? A/2"): ("2*B = A [5 expected_shape.dims[1]], B = 5 unless A = 0 [4 shape]", True),
+    (RESHAPE, "6*M N", "N K/2", "? 6*M"): ("K = 12*M [5 expected_shape.dims[1]]", True),
+    # sums with a common base, and sums that are above 0
+    (RESHAPE, "b+1 2", "2*b+2", None): ("", True),
+    (RESHAPE, "a+b 4", "3*a+3*b", None): ("a+b = 0 [4 shape]", True),
+    (RESHAPE, "2*b+2", "b+1 -1", None): ("", True),
+    (RESHAPE, "2*b+2 3", "-1 4", None): ("4 divides 2*b+2 [3 shape[0]]", True),
+    (STATIC_RESHAPE, "b+1 4", "0 -1", None): ("", True),
+    (RESHAPE, "4 b+1", "-1", "M"): ("4*(b+1) = M [3 shape[0]]", True),
     # unknown items leave alternatives
     (RESHAPE, "N 4", "? 2", None): ("", False),
     (RESHAPE, "N 4", "? 8", None): ("2 divides N [4 shape]", False),
@@ -121,6 +140,67 @@ def test_same_query_has_the_same_conditions():
     answers = [answer_question(request) for _ in range(3)]
     assert len(answers[0].conditions) > 2
     assert answers[0] == answers[1] == answers[2]
+
+
+@examples(300)
+@given(SMALL_QUESTIONS)
+def test_no_condition_is_listed_twice(question: AnyQuestion):
+    answer = ask(question)
+    relations = [
+        (condition.kind, _order(condition), condition.min, condition.max)
+        for condition in (() if answer is None else answer.conditions)
+        if condition.unless_zero is None
+    ]
+    assert len({*relations}) == len(relations)
+
+
+def _order(condition: Condition) -> tuple[str, ...]:
+    """Returns both products of a condition, in a fixed order if they are equal."""
+    products = [str(condition.left), str(condition.right)]
+    return tuple(sorted(products) if condition.kind is ConditionKind.EQUAL else products)
+
+
+# dims; how often they contain a base, and the base
+SUMS = {
+    "b": (1, "b"),
+    "2*b": (2, "b"),
+    "b + b": (2, "b"),
+    "b + 1": (1, "b + 1"),
+    "2*b + 2": (2, "b + 1"),
+    "3 + 3*b": (3, "b + 1"),
+    "2*b + 1": (1, "2*b + 1"),
+}
+NUMBERS = {str(number): number for number in (-1, 0, 1, 2, 3, 4, 6)}
+
+
+def evaluate(size: int, next_size: int, odd_size: int) -> dict[str, int]:
+    """Returns the values of all dims, if the sizes are `b`, and those of `b` in `b + 1` and `2*b + 1`."""
+    bases = {"b": size, "b + 1": next_size + 1, "2*b + 1": 2 * odd_size + 1}
+    return NUMBERS | {name: factor * bases[base] for name, (factor, base) in SUMS.items()}
+
+
+@examples(300)
+@given(
+    st.sampled_from([STATIC_RESHAPE, RESHAPE]),
+    st.lists(st.sampled_from([*SUMS, "1", "2", "3", "4", "6"]), max_size=3),
+    st.lists(st.sampled_from([*SUMS, *SUMS, *NUMBERS]), max_size=3),
+    st.booleans(),
+)
+def test_conditions_of_sums_are_exact_and_no_tautologies(
+    operation: Operation, data: list[str], target: list[str], special_zero: bool
+):
+    shape, items = ([parse_dim(text) for text in texts] for texts in (data, target))
+    question: AnyQuestion = Question(operation, shape, items, special_zero)
+    answer = ask(question)
+    conditions = () if answer is None else answer.conditions
+    for size in range(40):
+        values = evaluate(size, size, size)
+        instance = [(text in SUMS, values[text]) for text in target]
+        output = answer_concrete(question, tuple(values[text] for text in data), instance)
+        is_satisfied = answer is not None and all(condition.holds(values) for condition in conditions)
+        assert is_satisfied is (output is not None), size
+    sizes = [evaluate(*row) for row in product(range(13), repeat=3)]
+    assert not any(all(map(condition.holds, sizes)) for condition in conditions)
 
 
 def test_conditions_are_the_accepted_instances():

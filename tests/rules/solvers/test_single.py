@@ -17,7 +17,7 @@ lows = st.sampled_from([0, 0, 1, 2, 5, 64, 2**62])
 highs = st.sampled_from([None, 0, 1, 2, 7, 64, 2**62, 2**63 - 1])
 bounds = st.builds(Interval, lows, highs).filter(lambda bound: not bound.is_empty)
 numbers = st.sampled_from([0, 1, 2, 3, 4, 6, 8, 12, 64, *LARGE])
-names = st.builds(lambda name, bound: name_dim(name, *bound), st.sampled_from("NMKL"), bounds)
+names = st.builds(lambda name, bound: name_dim(name, *bound), st.sampled_from([*"NMKL", "N + 1", "2*N + 2"]), bounds)
 dims = st.one_of(numbers, st.none(), st.builds(Dim, bounds), names)
 items = st.sampled_from([-1, -1, 0, 0, 0, 1, 2, 3, 4, 6, 12, 64, *LARGE])
 

@@ -145,6 +145,8 @@ def _declare_steps(facts: Facts, system: System) -> None:
     for monomial in (*system.data.values(), *system.output):
         if monomial.divisor > 1 or monomial.divisors:
             facts.declare(Ratio.of(monomial))
+    for key, step in system.list_steps():
+        facts.declare(Ratio(1, (key,), step))
 
 
 def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomial, _Want]]:
@@ -159,7 +161,8 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
             # the product must not narrow the declared ranges of its names.
             divisor = want.expression.divisor
             named = Dim(ANY, want.expression._replace(divisor=1)) if want.is_product else want
-            exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))._replace(divisor=divisor)
+            exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))
+            exact = exact._replace(divisor=exact.divisor * divisor)
             bounds = bounds if want.is_product else ANY
         elif bounds.min == bounds.max:
             bounds, exact = ANY, Ratio(bounds.min, ())

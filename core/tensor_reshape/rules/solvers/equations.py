@@ -1,6 +1,7 @@
 """Translates a query into variables and one equation between the volumes of data and output.
 
-Each symbol is one variable, even if the symbol occurs in several dims. Each dim without a name is also a variable.
+Each symbol is one variable, even if the symbol occurs in several dims. Sums with a common base, such as `b + 1` and
+`2*b + 2`, also share a variable, which has the value of the first of them. Each dim without a name is a variable, too.
 Every dim of data and output is written as a monomial, which is a fraction: a number times variables, divided by a
 number times variables. The equation says that the data and the output have the same volume. Both sides of the equation
 are multiplied by the divisors of all dims, so that the equation contains no divisions. In this example, both sides are
@@ -17,14 +18,15 @@ Invariants:
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple
 
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_bounds, find_name
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.names import read_multiple
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.rejections import (
     reject_expected,
@@ -164,7 +166,8 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    _keys: dict[str, int] = field(default_factory=dict)  # the keys of the variables that have a name
+    # for each base of a name, the key of its variable, and how often this variable contains the base
+    _keys: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
 
     def add_variable(self, bounds: Range) -> int:
         """Returns the key of a new variable."""
@@ -189,15 +192,19 @@ class System:
             key = self.add_variable(find_range(dim))
             return Monomial(dim, variables=(key,), variable=key)
         expression = dim.expression
-        variables = self._name_variables(expression.factors, path)
-        divisors = self._name_variables(expression.divisors, path)
+        variables, above, below = self._name_variables(expression.factors, path)
+        divisors, under, over = self._name_variables(expression.divisors, path)
         # If a symbol is a divisor in one expression, the value of the symbol is not 0 in any other dim. The API defines
         # that a divisor in an expression is never 0.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
-        if expression.symbol is None:
-            self._narrow_factor(expression, variables, dim.bounds, path)
-            return Monomial(dim, expression.coefficient, variables, expression.divisor, divisors)
+        above, below = above * over * expression.coefficient, below * under * expression.divisor
+        if above % below == 0:
+            above, below = above // below, 1
+        if expression.symbol is None or (above, below) != (1, 1):
+            monomial = Monomial(dim, above, variables, below, divisors)
+            self._narrow_factor(monomial, expression.symbols[0].name, path)
+            return monomial
         self._narrow(variables[0], find_range(dim), expression.symbol.name, path)
         return Monomial(dim, variables=variables, variable=variables[0])
 
@@ -248,6 +255,10 @@ class System:
         """Whether a variable may be 0."""
         return self.ranges[key].min == 0
 
+    def list_steps(self) -> Iterator[tuple[int, int]]:
+        """Yields the variables that are multiples of a number, and this number."""
+        return ((key, step) for key, step in self._keys.values() if step > 1)
+
     def _list_unknown(self, keys: tuple[int, ...], unknown: list[int]) -> int:
         """Adds the variables without a fixed value to `unknown`.
 
@@ -270,40 +281,53 @@ class System:
             raise InvalidRequestError.of(Reason.SYMBOL_CONFLICT, message, path, symbol=name, min=met.min, max=met.max)
         self.ranges[key] = met
 
-    def _narrow_factor(self, expression: Expression, keys: tuple[int, ...], bounds: Interval, path: str) -> None:
+    def _narrow_factor(self, monomial: Monomial, name: str, path: str) -> None:
         """Narrows the range of a symbol that is the only symbol of an expression.
 
         Lemmas: bound-the-only-symbol, step-by-the-other-constant.
         """
         # If an expression has several symbols, the bounds of the expression do not bound a single symbol. If a product
         # of two symbols is at least 6, either symbol may still be 1.
-        if len(keys) != 1 or expression.divisors:
+        if len(monomial.variables) != 1 or monomial.divisors:
             return
+        (key,), bounds = monomial.variables, find_bounds(monomial.dim)
         if bounds != ANY:
-            low, high = bounds
-            least = -(-low * expression.divisor // expression.coefficient)
-            most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
-            self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
+            self._narrow(key, _divide(bounds, monomial.coefficient, monomial.divisor), name, path)
         # For example, if N/196 is a dim, N is a multiple of 196, so both bounds of N are moved to multiples of 196. If
         # the range contains no multiple, it stays unchanged, and `_check_expressions` reports the whole expression.
-        step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
+        step, own = monomial.divisor // gcd(monomial.divisor, monomial.coefficient), self.ranges[key]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
-            self.ranges[keys[0]] = stepped
+            self.ranges[key] = stepped
 
-    def _name_variables(self, symbols: Sequence[Symbol], path: str) -> tuple[int, ...]:
-        return tuple([self._name_variable(symbol, path) for symbol in symbols])
+    def _name_variables(self, symbols: Sequence[Symbol], path: str) -> tuple[tuple[int, ...], int, int]:
+        """Returns variables and a fraction, whose product is the product of the symbols."""
+        keys, above, below = list[int](), 1, 1
+        for symbol in symbols:
+            key, factor, base_factor = self._name_variable(symbol, path)
+            keys.append(key)
+            above, below = above * factor, below * base_factor
+        return tuple(keys), above, below
 
-    def _name_variable(self, symbol: Symbol, path: str) -> int:
+    def _name_variable(self, symbol: Symbol, path: str) -> tuple[int, int, int]:
+        """Returns the key of the variable of a symbol, and how often the symbol and the variable contain the base."""
+        factor, base, least = read_multiple(symbol.name)
         low, high = symbol.bounds
-        bounds = Range(low, MAX_DIM if high is None else high)
-        key = self._keys.get(symbol.name)
-        if key is None:
-            key = self._keys[symbol.name] = self.add_variable(bounds)
-            self.symbols[key] = symbol
-        else:
-            self._narrow(key, bounds, symbol.name, path)
-        return key
+        key, own = self._keys.get(base, (None, factor))
+        if key is not None:
+            self._narrow(key, _divide(symbol.bounds, factor, own), symbol.name, path)
+            return key, factor, own
+        key = self.add_variable(Range(low, MAX_DIM if high is None else high))
+        self._keys[base], self.symbols[key] = (key, factor), symbol
+        if least > low:
+            self._narrow(key, Range(least, MAX_DIM), symbol.name, path)
+        return key, 1, 1
+
+
+def _divide(bounds: Interval, above: int, below: int) -> Range:
+    """Returns the range of a variable, if `above / below` times the variable is within bounds."""
+    low, high = bounds
+    return Range(-(-low * below // above), MAX_DIM if high is None else high * below // above)
 
 
 def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
@@ -365,8 +389,9 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
             bounds = Interval(*met)
             named = system.add_monomial(Dim(bounds, want.expression), f"expected_shape.dims[{index}]")
             # An item that may copy keeps its own variable, because the solver examines for each item separately whether
-            # it copies a 0.
-            system.output[index] = monomial._replace(dim=want) if index in target.may_copy else named
+            # it copies a 0. A -1 keeps its variable if the name is a multiple of another variable.
+            is_own = index in target.may_copy or named.variable is None
+            system.output[index] = monomial._replace(dim=want) if is_own else named
 
 
 def _check_expressions(system: System, monomials: Iterable[tuple[int, Monomial]], field_name: str) -> None:

@@ -9,7 +9,7 @@ The closed form gives the same results as `solvers.cases` in a tenth of the time
 that must be rejected, are left to `solvers.cases`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import gcd
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from tensor_reshape.rules.dims import (
     make_legal_expression,
 )
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.names import is_name
+from tensor_reshape.rules.names import is_name, read_multiple
 from tensor_reshape.rules.solvers.conditions import (
     NO_CONDITIONS,
     Conditions,
@@ -108,17 +108,17 @@ def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
 
 def _are_independent(data: Sequence[AnyDim]) -> bool:
     """Whether every dim is valid, in its simplest form, and independent of the other dims."""
-    names = list[str]()
+    bases = list[Hashable]()
     for dim in data:
         if isinstance(dim, int):
             if not 0 <= dim <= MAX_DIM:
                 return False
-        elif dim is not None and not _is_independent(dim, names):
+        elif dim is not None and not _is_independent(dim, bases):
             return False
     return True
 
 
-def _is_independent(dim: Dim, names: list[str]) -> bool:
+def _is_independent(dim: Dim, bases: list[Hashable]) -> bool:
     # An interval with only one value could also be written as a number. An upper end of MAX_DIM could also be written
     # as None. The result must not depend on the way in which a dim is written, so such dims are left to the general
     # solver, which simplifies them.
@@ -128,12 +128,15 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
     if expression is None:
         return high is not None or low > 0
     symbol = expression.symbol
-    # If a symbol occurs in two dims, the number of elements contains the square of the symbol. If a symbol and its dim
-    # have different bounds, the bounds must be intersected. Queries with one of these two problems are left to the
-    # general solver.
-    if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
+    if symbol is None or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
-    names.append(symbol.name)
+    # If a symbol occurs in two dims, the number of elements contains the square of the symbol. If a symbol and its dim
+    # have different bounds, the bounds must be intersected. A sum may have bounds or divisors of its own. Queries with
+    # one of these problems are left to the general solver.
+    factor, base, least = read_multiple(symbol.name)
+    if base in bases or factor > 1 or least > low:
+        return False
+    bases.append(base)
     return True
 
 
