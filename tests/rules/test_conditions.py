@@ -3,7 +3,7 @@
 import pytest
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind, list_declared, name_position
-from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dims import ANY, Dim, Expression, Interval, Symbol, make_expression, name_dim
 
 EQUAL, DIVIDES, RANGE = ConditionKind
 
@@ -14,6 +14,7 @@ def product(number: int, *names: str) -> Expression:
 
 N, M, TWELVE = product(1, "N"), product(1, "M"), product(12)
 QUOTIENT = make_expression(1, [Symbol("N")], 2, [Symbol("M")])
+HALF = make_expression(1, [Symbol("N")], 2, [Symbol("L")])
 
 # condition, text; values of N and M that satisfy it, values that do not
 CONDITIONS: list[tuple[Condition, str, list[tuple[int, int]], list[tuple[int, int]]]] = [
@@ -40,8 +41,8 @@ def test_condition_is_written_and_evaluated(
 
 
 def test_position_is_written_without_quotes():
-    condition = Condition(EQUAL, product(3, "data[0]", "my dim"), product(1, "shape[2]'"))
-    assert str(condition) == "3*data[0]*'my dim' = shape[2]'"
+    condition = Condition(EQUAL, product(3, "data[0]", "my dim"), product(1, "expected_shape[0]", "shape[2]'"))
+    assert str(condition) == "3*data[0]*'my dim' = expected_shape[0]*shape[2]'"
 
 
 def test_position_differs_from_every_name():
@@ -51,12 +52,13 @@ def test_position_differs_from_every_name():
 
 def test_declared_bounds_are_listed_by_name_and_position():
     declared = list_declared(
-        [name_dim("N", 1, 9), None, 4], [name_dim("N", 2), None, -1, name_dim("K")], [name_dim("M", 3)]
+        [name_dim("N", 1, 9), None, 4], [name_dim("N", 2), None, -1, name_dim("K")], [name_dim("M", 3), Dim(ANY, HALF)]
     )
     assert declared == {
         "N": Interval(2, 9),
         "K": ANY,
         "M": Interval(3, None),
+        "L": Interval(1, None),  # a divisor is never 0
         "data[1]": ANY,
     }
 

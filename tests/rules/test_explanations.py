@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dim_strategies import SMALL_QUESTIONS
 from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, SHAPE_OPERATIONS, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, Question, ShapeRequest
+from tests.oracles.contradictions import find_solution
+from written_questions import write_question
 
 
 def explain(
@@ -53,6 +56,7 @@ def test_explanation_of_a_minus_one_has_dividend_and_divisor(operation: Operatio
 REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
     ([2], [-3], True, None, "2", "-1"),
     ([2], [1, 0], True, None, "2", "index below 1"),
+    ([], [0], True, None, "2", "a length, because a scalar has no dim to copy"),
     ([2], [-1, -1], True, None, "2", "one -1"),
     ([2], [0, -1], False, None, "3", "without a 0"),
     (None, [0, -1], False, None, "3", "a length in place of the -1"),
@@ -60,7 +64,8 @@ REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | Non
     ([24], [-1, 9], True, None, "3", "8 and 12"),
     ([24], [3, 5], True, None, "4", "24"),
     ([2, 3], [2, 0], False, None, "4", "3, or -1, for shape[1]"),
-    ([24], [-1], True, [23], "5", "24"),
+    ([24], [-1], True, [23], "5", "24, or an unknown dim, for expected_shape.dims[0]"),
+    ([24], [-1], True, [4, 6], "5", "[24], or a shape that includes it, for expected_shape"),
     ([Dim(Interval(3, 2))], [-1], True, None, "1", "order"),
     ([Dim(ANY, make_expression(0, [Symbol("N")]))], [-1], True, None, "1", "names"),
     ([name_dim("N", 1, 2)], [name_dim("N", 3)], True, None, "1", "in common"),
@@ -78,25 +83,59 @@ def test_explained_error_has_rule_number_and_accepted_values():
         assert (metadata["rule"], accepted in metadata["accepted"]) == (rule, True), (data, target, metadata)
 
 
-# data, target; the conditions and the bounds that contradict them
-CONTRADICTIONS: list[tuple[list[AnyDim], list[AnyDim], str | None]] = [
-    ([name_dim("n", 1, 2), 4], [3, -1], "3 divides n, but n is 1..2"),
-    ([name_dim("b", 1, 3), name_dim("h", 1, 3)], [5, 7], "b*h = 35, but b is 1..3, h is 1..3"),
-    ([Dim(Interval(2, 3)), 4], [16], "data[0] = 4, but data[0] is 2..3"),
-    ([5], [2, -1], None),
-    ([name_dim("n"), 2], [3], None),  # no bound is at fault
-]
+# data, target, special_zero, expected; the conditions and the bounds that contradict them
+CONTRADICTIONS: dict[tuple[str, str | None, bool, str | None], str | None] = {
+    ("n:1..2 4", "3 -1", True, None): "3 divides n, but n is 1..2",
+    ("b:1..3 h:1..3", "5 7", True, None): "b*h = 35, but b is 1..3, h is 1..3",
+    ("2..3 4", "16", True, None): "data[0] = 4, but data[0] is 2..3",
+    ("5", "2 -1", True, None): None,
+    ("n 2", "3", True, None): None,  # no bound is at fault
+    # ranges of the requested shape, and unknown items
+    ("5 6..7", "2 0..3", False, None): "5*data[1] = 2*shape[1], but data[1] is 6..7, shape[1] is 0..3",
+    ("n:1..2 4", "3 ?", True, None): "3 divides n, but n is 1..2",
+    # products
+    ("k/3:4..5", "", True, None): "k = 3, but k/3 is 4..5",
+    ("m*n:1..2", "3..", True, None): "m*n = shape[0], but m*n is 1..2, shape[0] is 3..",
+    ("k/4 2", "3 k:5..9", True, None): "k = 0, but k/4 is an integer, k is 5..9",
+    # an expected shape
+    ("n:1..2 4", "0 4", True, "3 4"): "n = 3, but n is 1..2",
+    ("n 5", "4 -1", True, "? 6"): "5*n = 4*expected_shape[1], but expected_shape[1] is 6",
+    ("n:4..5", "-1 2", True, "m:0..1 ?"): "n = 2*m, but n is 4..5, m is 0..1",
+    ("3..4 2", None, True, "2 2"): "data[0] = 2, but data[0] is 3..4",
+    ("1..", None, True, "m/m:0..0"): None,
+    # a number that is too large, a name whose bounds contradict each other, and a text that is too long
+    (f"{2**61} n:8..", "-1 5", True, None): None,
+    ("n:1..2 n:3..4", "5", True, None): None,
+    (f"{'n' * 64}:1..2 {'m' * 64}:1..2 {'k' * 64}:1..2", "11", True, None): None,
+}
 
 
 def test_explained_error_names_conditions_and_the_bounds_that_contradict_them():
-    for data, target, contradiction in CONTRADICTIONS:
-        assert reject(data, target).metadata.get("contradiction") == contradiction, (data, target)
+    found = {row: _explain_rejection(write_question(RESHAPE, *row)) for row in CONTRADICTIONS}
+    assert found == CONTRADICTIONS
 
 
-def test_explained_error_names_conditions_that_contradict_the_expected_shape():
-    rejected = reject([name_dim("n"), 5], [4, -1], expected=[None, 6])
-    assert rejected.metadata["contradiction"] == "4 divides n, but expected_shape is [?, 6]"
-    assert "contradiction" not in reject([name_dim("n"), 6], [name_dim("n"), -1], expected=[None, 2]).metadata
+def _explain_rejection(question: AnyQuestion) -> str | None:
+    """Returns the contradiction; None if there is none, or if the query is accepted."""
+    try:
+        answer_question(ShapeRequest(question, explain=True))
+    except InvalidRequestError as error:
+        return error.metadata.get("contradiction")
+    return None
+
+
+def test_values_of_a_false_contradiction_are_found():
+    assert find_solution("2 divides data[1], but data[1] is 6..7") == {"data_1": 6}
+    assert find_solution("M = 4 unless N = 0, but N/2 is an integer, M is 3..") == {"M": 3, "N": 0}
+    assert find_solution("2 <= N/(2*M) <= 3, but M is 2") == {"M": 2, "N": 8}
+
+
+@examples(400)
+@given(SMALL_QUESTIONS)
+def test_conditions_and_bounds_of_a_contradiction_have_no_solution(question: AnyQuestion):
+    contradiction = _explain_rejection(question)
+    if contradiction is not None:
+        assert find_solution(contradiction) is None, contradiction
 
 
 def test_error_message_lists_accepted_values_only_if_specific():

@@ -196,9 +196,13 @@ PARTIAL_ORDER: dict[tuple[str, str, bool | None, str | None], str] = {
     ("N:1..2", "-2 N:4..5", False, None): "INVALID_TARGET_VALUE",
     ("?", "0 -1 -2", False, None): "INVALID_TARGET_VALUE",
     ("?", "0 -1", False, "1"): "MINUS_ONE_WITH_ZERO_VOLUME",
-    ("3 M:4..5", f"{2**62}*M", False, "1 1"): "EXPECTED_SHAPE_MISMATCH",
-    ("3 M:4..5", f"{2**62}*M 2", False, "? 3"): "EXPECTED_SHAPE_MISMATCH",
-    ("3 M:4..5", f"{2**62}*M 2", False, None): "DIM_OUT_OF_RANGE",
+    ("N", "M:0..0 -1 2*N N:7..6", False, "1"): "INTERVAL_EMPTY",
+    ("N", f"M:0..0 -1 {2**62}*K K:4..5", False, "1"): "MINUS_ONE_WITH_ZERO_VOLUME",
+    ("3 M:4..5", f"{2**62}*M", False, "1 1"): "DIM_OUT_OF_RANGE",
+    ("3 M:4..5", f"{2**62}*M 2", False, "? 3"): "DIM_OUT_OF_RANGE",
+    ("3..4", "7", False, "1 1"): "VOLUME_MISMATCH",
+    ("3..4", "5 -1", False, "6 ?"): "NOT_DIVISIBLE",
+    ("3..4", "1 -1", False, "6"): "EXPECTED_SHAPE_MISMATCH",
     ("2", "2", None, "-1"): "DIM_OUT_OF_RANGE",  # the expected dims of a known query are checked first
 }
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.inference import infer_shape
+from tensor_reshape.rules.inference import infer, infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, Operation
-from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tests.oracles.round_trips import format_item
 from tests.oracles.shape_instances import answer_concrete, ask
 from verification.prove.proofs import prove
@@ -36,6 +37,52 @@ def test_inferred_shapes_and_views_are_sound_and_tight(style: str, seed: int):
 
 
 operations = st.sampled_from(list(OPERATIONS.values()))
+numbers = st.sampled_from([0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 12, 2**62, MAX])
+unknown_dims = st.sampled_from([None, Dim(Interval(1, 3)), name_dim("U"), name_dim("V", 1, 4)])
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[AnyQuestion, AnyQuestion]:
+    """Draws a query, and the same query in which some numbers are ranges or names that have only one value."""
+    values, special_zero = dict[str, int](), draw(st.booleans())
+
+    def hide(dim: AnyDim, most: int = 3) -> AnyDim:
+        kind = draw(st.integers(0, most)) if isinstance(dim, int) and dim >= 0 else 0
+        if not isinstance(dim, int) or kind == 0:
+            return dim
+        name = draw(st.sampled_from("NMK"))
+        value = values.setdefault(name, dim)
+        if kind == 1 or bool(value) != bool(dim) or (value and dim % value):
+            return Dim(Interval(dim, dim))
+        if kind == 2:
+            return name_dim(name, dim, dim) if value == dim else dim
+        return Dim(ANY, make_expression(dim // value if value else 2, [Symbol(name, Interval(value, value))]))
+
+    dims = numbers | numbers | unknown_dims
+    data, target = draw(st.lists(dims, max_size=3)), draw(st.lists(st.just(-1) | dims, max_size=3))
+    expected = draw(st.none() | st.tuples(*[dims for _ in target]))
+    hidden = [dim if dim == 0 and special_zero else hide(dim) for dim in target]
+    question: AnyQuestion = Question(draw(operations), data, target, special_zero, expected=expected)
+    # The result may be wider if an expected dim is a product.
+    wanted = None if expected is None else [hide(want, 2) for want in expected]
+    return question, question._replace(data=[hide(dim) for dim in data], target=hidden, expected=wanted)
+
+
+@examples(1000)
+@given(pairs())
+def test_rejection_has_the_same_reason_for_a_number_and_its_bounds(asked: tuple[AnyQuestion, AnyQuestion]):
+    assert len({describe_rejection(question) for question in asked}) == 1
+
+
+def describe_rejection(question: AnyQuestion) -> tuple[str, str] | None:
+    """Returns the reason and the field of a rejection."""
+    try:
+        infer(question)
+    except InvalidRequestError as error:
+        return str(error.reason), error.field
+    return None
+
+
 small_dims = st.lists(st.sampled_from([0, 1, 1, 2, 2, 3, 4, 6]), max_size=5).map(tuple)
 any_dims = small_dims | st.lists(st.sampled_from([0, 1, 2, 3, 2**31, 2**62, MAX]), max_size=12).map(tuple)
 items = st.lists(st.sampled_from([-2, -1, -1, 0, 0, 1, 2, 3, 4, 6, 12, 2**63]), max_size=4).map(tuple)

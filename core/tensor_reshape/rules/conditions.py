@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, write_expression
 from tensor_reshape.rules.names import write_factor, write_name
 
-_POSITION = re.compile(r"(?:data|shape)\[[0-9]+\]'*")
+_POSITION = re.compile(r"(?:data|shape|expected_shape)\[[0-9]+\]'*")
 
 
 class ConditionKind(Enum):
@@ -119,7 +119,7 @@ def name_position(field: str, index: int, names: frozenset[str] | set[str]) -> s
     """Returns a name for a dim that has no name in the query, such as `data[0]`.
 
     Args:
-        field: the part of the query, which is "data" or "shape".
+        field: the part of the query, which is "data", "shape" or "expected_shape".
         index: the index of the dim.
         names: the names that are already used in the query.
     """
@@ -167,3 +167,5 @@ def _declare_symbols(dim: AnyDim, declared: dict[str, Interval]) -> None:
         for symbol in expression.symbols:
             own = symbol.bounds if expression.symbol is None else symbol.bounds.meet(dim.bounds)
             declared[symbol.name] = declared.get(symbol.name, own).meet(own)
+        for symbol in expression.divisors:  # a divisor is never 0
+            declared[symbol.name] = declared[symbol.name].meet(Interval(1, None))

@@ -4,21 +4,24 @@ Invariants: an explanation never changes a result. An explanation uses the items
 text of an explanation is longer than MAX_VALUE_CHARACTERS.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
-from tensor_reshape.rules.conditions import Condition, list_declared
+from tensor_reshape.rules.conditions import Condition, list_declared, name_position, write_product
 from tensor_reshape.rules.dims import (
     ANY,
     AnyDim,
     Dim,
     Expression,
+    Interval,
     Symbol,
     find_bounds,
     format_dim,
-    format_dims,
     format_product,
+    make_dim,
+    make_expression,
+    name_dim,
 )
 from tensor_reshape.rules.divisors import find_near_divisors
 from tensor_reshape.rules.errors import (
@@ -30,6 +33,7 @@ from tensor_reshape.rules.errors import (
     format_value,
 )
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.names import read_multiple
 from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
@@ -63,26 +67,54 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 
 def remove_bounds(question: AnyQuestion) -> AnyQuestion:
-    """Returns the query without the bounds of the unknown dims of its data and of its target."""
-    sides = (question.data, question.target)
-    data, target = (None if dims is None else [_remove_bounds(dim) for dim in dims] for dims in sides)
-    return question._replace(data=data, target=target)
+    """Returns the query without the bounds of its names, input dims and items.
+
+    An expected name that cannot be 0 stays so, because only then do conditions express all that is expected of an
+    unknown item.
+    """
+    data, target, expected = question.data, question.target, question.expected
+    declared = list_declared(data, target, expected)
+    least = {name: Interval(min(bounds.min, 1), None) for name, bounds in declared.items()}
+    return question._replace(
+        data=None if data is None else [_remove_bounds(dim, {}, ANY) for dim in data],
+        target=None if target is None else [_remove_bounds(dim, {}, ANY) for dim in target],
+        expected=None if expected is None else [_remove_bounds(dim, least, find_bounds(dim)) for dim in expected],
+    )
 
 
-def _remove_bounds(dim: AnyDim) -> AnyDim:
+def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) -> AnyDim:
+    """Returns a dim whose names have only the kept bounds. A dim that is not a single name has the given bounds."""
     if not isinstance(dim, Dim) or dim.expression is None:
-        return dim if isinstance(dim, int) else None
+        return Dim(bounds) if isinstance(dim, Dim) else dim
     coefficient, factors, divisor, divisors = dim.expression
-    above, below = (tuple([Symbol(symbol.name) for symbol in own]) for own in (factors, divisors))
-    return Dim(ANY, Expression(coefficient, above, divisor, below))
+    above, below = (
+        tuple([Symbol(symbol.name, kept.get(symbol.name, ANY)) for symbol in own]) for own in (factors, divisors)
+    )
+    expression = Expression(coefficient, above, divisor, below)
+    return Dim(bounds if expression.symbol is None else expression.symbol.bounds, expression)
 
 
-def explain_rejection(question: AnyQuestion, error: ReshapeError, conditions: Sequence[Condition] = ()) -> ReshapeError:
+def _is_named(dim: AnyDim) -> bool:
+    return isinstance(dim, Dim) and dim.expression is not None
+
+
+def name_expected(question: AnyQuestion) -> AnyQuestion:
+    """Returns the query with the position of each expected dim that has no name as its name."""
+    names = {*list_declared(question.data, question.target, question.expected)}
+    expected = [
+        dim
+        if dim is None or _is_named(dim)
+        else name_dim(name_position("expected_shape", index, names), *find_bounds(dim))
+        for index, dim in enumerate(question.expected or ())
+    ]
+    return question._replace(expected=expected)
+
+
+def explain_rejection(question: AnyQuestion, error: ReshapeError, contradiction: str = "") -> ReshapeError:
     """Returns the error with additional values in its metadata.
 
     The metadata `rule` is the number of the broken rule. The metadata `accepted` describes the values that would be
-    accepted. If there are conditions, the metadata `contradiction` has those that contradict the declared bounds or the
-    expected shape, and these bounds and this shape.
+    accepted. The metadata `contradiction` is the text of `describe_contradiction`, unless it is empty.
 
     The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
     its reason.
@@ -93,19 +125,53 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError, conditions: Se
         return error
     accepted = clip_text(describe(question, error), MAX_VALUE_CHARACTERS)
     metadata = {**error.metadata, "rule": str(reason.rule), "accepted": accepted}
-    contradiction = _describe_contradiction(question, conditions)
-    if contradiction:
-        metadata["contradiction"] = clip_text(contradiction, MAX_VALUE_CHARACTERS)
+    # If a part of the text were cut off, the rest would not be a contradiction. So a text that is too long is left out.
+    text = clip_text(contradiction, MAX_VALUE_CHARACTERS + 1)
+    if 0 < len(text) <= MAX_VALUE_CHARACTERS:
+        metadata["contradiction"] = text
     return type(error)(_add_hint(error, accepted), reason=reason, field=error.field, metadata=metadata)
 
 
-def _describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition]) -> str:
-    declared = list_declared(question.data, question.target, None)
-    names = dict.fromkeys(symbol.name for condition in conditions for symbol in condition.list_symbols())
-    bounds = [f"{name} is {Dim(declared[name])}" for name in names if declared.get(name, ANY) != ANY]
-    if question.expected is not None and any(condition.right is not None for condition in conditions):
-        bounds.append(f"expected_shape is {format_dims(question.expected)}")
-    return ", but ".join([", ".join(map(str, conditions)), ", ".join(bounds)]) if conditions and bounds else ""
+def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition]) -> str:
+    """Returns the text of conditions and of the declarations that contradict them.
+
+    The text is empty if the query declares nothing.
+
+    Args:
+        question: a query without accepted instances.
+        conditions: the sufficient conditions of the query without its bounds.
+    """
+    sides = (question.data or (), question.target or (), question.expected or ())
+    declared = list_declared(*sides)
+    if any(bounds.is_empty for bounds in declared.values()):
+        return ""  # the bounds of a name contradict each other
+    linked = _list_bases(symbol for condition in conditions for symbol in condition.list_symbols())
+    # The value of an expression is an integer within its bounds. An expression takes part if it has a name in common
+    # with the conditions, or with another expression that takes part. Expected dims are among the conditions.
+    expressions = {
+        (dim.bounds, dim.expression): _list_bases(dim.expression.symbols)
+        for dims in sides[:2]
+        for dim in dims
+        if isinstance(dim, Dim) and dim.expression is not None and dim.is_product
+    }
+    for own in [*expressions.values()] * len(expressions):
+        linked |= own if own & linked else set()
+    texts = list[str]()
+    for (bounds, expression), own in expressions.items():
+        if own & linked and bounds != ANY:
+            texts.append(f"{write_product(expression)} is {format_dim(make_dim(bounds))}")
+        elif own & linked and (expression.divisor > 1 or expression.divisors):
+            texts.append(f"{write_product(expression)} is an integer")
+    for name, bounds in declared.items():
+        symbol, dim = Symbol(name), make_dim(bounds)
+        if dim is not None and linked & _list_bases([symbol]):
+            texts.append(f"{write_product(make_expression(1, [symbol]))} is {format_dim(dim)}")
+    return ", but ".join([", ".join(map(str, conditions)), ", ".join(texts)]) if conditions and texts else ""
+
+
+def _list_bases(symbols: Iterable[Symbol]) -> set[Hashable]:
+    """Returns the bases of names, which are the names themselves, except that sums may have a common base."""
+    return {read_multiple(symbol.name).base for symbol in symbols}
 
 
 def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
@@ -199,11 +265,15 @@ def _accept_zero_volume(question: AnyQuestion, _error: ReshapeError) -> str:
 
 
 def _accept_expected(_question: AnyQuestion, error: ReshapeError) -> str:
-    return f"{error.metadata.get('have', '')}, or an unknown dim, for {error.field}"
+    have = error.metadata.get("have", "")
+    if "index" in error.metadata:
+        return f"{have}, or an unknown dim, for {error.field}"
+    return f"{have}, or a shape that includes it, for {error.field}"
 
 
 def _accept_copy(question: AnyQuestion, _error: ReshapeError) -> str:
-    return f"a 0 at an index below {len(question.data or ())}, or a length"
+    rank = len(question.data or ())
+    return f"a 0 at an index below {rank}, or a length" if rank else "a length, because a scalar has no dim to copy"
 
 
 def _accept_rank(_question: AnyQuestion, error: ReshapeError) -> str:

@@ -12,11 +12,13 @@ their order. If a dim or an item is not a number, the query is checked in this o
 1. Rule 1 is checked for the data type, special_zero, the ranks, each single dim, and the number of symbols.
 2. The symbols of the data must not contradict each other (rule 1). The items of the target are checked from left to
    right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
-3. Rule 3 is checked for a -1 next to a literal 0.
-4. The expected shape must have a rank and dims that the output can have for some volume (rule 5), and its symbols must
-   not contradict other symbols (rule 1).
-5. Each expression must be a valid dim for some values of its symbols (rule 1).
-6. At least one instance of the query must obey rules 3 to 5.
+3. Rule 3 is checked for a -1 next to a dim that is 0 in every instance.
+4. Each expression must be a valid dim for some values of its symbols (rule 1).
+5. At least one instance of the query must obey rules 3 and 4.
+6. At least one of these instances must match the expected shape (rule 5). The symbols of the expected shape must not
+   contradict other symbols (rule 1).
+
+So a dim that is known by its bounds has the same error as the number.
 
 A query stands for all its instances. An instance is a data shape and a target that match the query. The result contains
 the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
@@ -31,7 +33,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import (
     ANY,
@@ -43,12 +44,19 @@ from tensor_reshape.rules.dims import (
     check_partial_dim,
     check_partial_dims,
     check_symbols,
-    find_bounds,
+    find_name,
     format_product,
     make_dim,
+    name_dim,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import explain_dims, explain_rejection, remove_bounds
+from tensor_reshape.rules.explanations import (
+    describe_contradiction,
+    explain_dims,
+    explain_rejection,
+    name_expected,
+    remove_bounds,
+)
 from tensor_reshape.rules.layouts import check_strided_type
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
@@ -63,21 +71,29 @@ from tensor_reshape.rules.questions import (
 from tensor_reshape.rules.rejections import (
     check_expected,
     reject_expected,
+    reject_expected_rank,
     reject_expected_volume,
     reject_overflow,
     reject_remainder,
     reject_volume,
-    reject_zero_volume,
 )
 from tensor_reshape.rules.solvers.cases import Case, Solution, solve
 from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_conditions
-from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system
+from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system, find_range
 from tensor_reshape.rules.solvers.exact import solve_exactly
 from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
 from tensor_reshape.rules.solvers.witnesses import find_witnesses
 from tensor_reshape.rules.targets import UNKNOWN_TARGET, Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
+
+_CONTRADICTIONS = {
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME,
+    Reason.NOT_DIVISIBLE,
+    Reason.VOLUME_MISMATCH,
+    Reason.EXPECTED_SHAPE_MISMATCH,
+}
+"""The reasons of a query whose conditions have no solution. The other reasons are about a single value."""
 
 
 class Unsolved(NamedTuple):
@@ -158,7 +174,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             return Unsolved(request, resolved, solved)
         return _complete(request, resolved, *solved)
     except ReshapeError as error:
-        raise _explain_rejection(request, error, StepBudget(0, StepBudget(0))) from None
+        raise _explain_rejection(request, error) from None
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
@@ -181,7 +197,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
             if question.expected is None:
                 # Nothing is known about the output, but symbols that contradict each other are rejected.
                 build_system(question, UNKNOWN_TARGET)
-                return _complete(request, UNKNOWN_TARGET, None, Conditions((), complete=False))
+                return _complete(request, UNKNOWN_TARGET, None, Conditions((), sufficient=False))
             # The expected shape gives the rank of the output, so the length of the target is known.
             items = [None] * len(question.expected)
             question = question._replace(target=items)
@@ -191,20 +207,42 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         raise _explain_rejection(request, error, budget) from None
 
 
-def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepBudget) -> ReshapeError:
+def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepBudget | None = None) -> ReshapeError:
     if not request.explain:
         return error
-    question, conditions = request.question, tuple[Condition, ...]()
-    # Without the declared bounds or the expected shape, the conditions may have a solution, which contradicts these.
-    others = [] if is_known(question) else [remove_bounds(question)]
-    if others and question.expected is not None:
-        others.append(question._replace(expected=None))
-    for other in others:
-        try:
-            conditions = conditions or infer(other, budget=budget.explanations).conditions
-        except ReshapeError:
-            continue
-    return explain_rejection(question, error, conditions)
+    question, contradiction = request.question, ""
+    if error.reason in _CONTRADICTIONS and not is_known(question):
+        question = _drop_expected(question, error, budget or StepBudget())
+        # If the conditions contradict numbers of the expected shape, these numbers are bounds, too.
+        contradiction = _find_contradiction(question) or _find_contradiction(name_expected(question))
+    return explain_rejection(request.question, error, contradiction)
+
+
+def _drop_expected(question: AnyQuestion, error: ReshapeError, budget: StepBudget) -> AnyQuestion:
+    """Returns the query without the expected dims that the error is not about, if it is also rejected."""
+    if question.expected is None:
+        return question
+    fields = [f"expected_shape.dims[{index}]" for index in range(len(question.expected))]
+    expected = [want if field == error.field else None for field, want in zip(fields, question.expected, strict=True)]
+    focused = question._replace(expected=expected)
+    try:
+        infer(focused, budget=budget.explanations)
+    except ReshapeError:
+        return focused
+    return question
+
+
+def _find_contradiction(question: AnyQuestion) -> str:
+    """Returns the text of conditions and of the bounds that contradict them. It is empty if no bounds are at fault."""
+    plain = remove_bounds(question)
+    items = [None] * len(plain.expected or ()) if plain.target is None else plain.target
+    plain = plain._replace(target=items)
+    try:
+        target = read_target(plain, items)
+        conditions = list_conditions(plain, Case(build_system(plain, target), target, StepBudget()))
+    except ReshapeError:
+        return ""
+    return describe_contradiction(question, conditions.listed) if conditions.sufficient else ""
 
 
 def _complete(
@@ -287,10 +325,24 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
     Raises:
         InvalidRequestError: a literal breaks a rule for all data, or no instance is accepted.
     """
-    case = Case(build_system(question, target), target, budget)
+    expected = question.expected
+    try:
+        case = Case(build_system(question, target), target, budget)
+        found = _solve(question, case)
+    except InvalidRequestError as error:
+        if expected is None or not error.field.startswith("expected_shape"):
+            raise
+        raise _reject_expected(question, expected, target, budget, error) from None
+    if found is not None:
+        return found
+    raise _reject(question, case) if expected is None else _reject_expected(question, expected, target, budget)
+
+
+def _solve(question: AnyQuestion, case: Case) -> tuple[tuple[AnyDim, ...], Conditions] | None:
+    """Returns the output dims and the conditions, or None if no instance is accepted."""
     solution = solve(case)
     if solution is None:
-        raise _reject(question, case)
+        return None
     zeros = _find_zeros(case, solution)
     # The solver bounds only variables. If the data gives bounds for a whole expression, these apply as well.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
@@ -302,12 +354,10 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
         if met.is_empty:  # in this case, the bounds from the equation contradict the bounds from the data
-            raise _reject(question, case)
+            return None
         dims.append(make_dim(met, expression))
     conditions = list_conditions(question, case)
-    if conditions.contradict:
-        raise _reject(question, case)
-    return tuple(dims), conditions
+    return None if conditions.contradict else (tuple(dims), conditions)
 
 
 def _find_zeros(case: Case, solution: Solution) -> set[int]:
@@ -335,8 +385,6 @@ def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
 def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
     """Returns the error of a query without accepted instances."""
     target = case.target
-    if question.expected is not None:
-        return _reject_expected(question, question.expected, case)
     data, items = question.data or (), question.target or ()
     inferred = target.inferred
     if inferred is None:
@@ -347,26 +395,47 @@ def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
         return reject_overflow(question, inferred, overflow)
     # `above` is the dividend and `below` the divisor. A copied 0 is replaced by the dim that it copies.
     above, below = balance(target, data)
-    if any(find_bounds(dim).max == 0 for dim in below):
-        return reject_zero_volume(question, inferred)
     return reject_remainder(question, inferred, format_product(above), format_product(below))
 
 
-def _reject_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:
-    """Returns the error of an expected dim. If the query without its expected shape is rejected, returns that error."""
-    # The expected shape has narrowed the variables of `case.system`, so `_search` builds a new system.
-    plain, target = question._replace(expected=None), case.target
+def _reject_expected(
+    question: AnyQuestion,
+    expected: Sequence[AnyDim],
+    target: Target[AnyDim],
+    budget: StepBudget,
+    error: InvalidRequestError | None = None,
+) -> InvalidRequestError:
+    """Returns the error of an expected dim. If the query without its expected shape is rejected, returns that error.
+
+    If each expected dim is possible by itself, returns `error`, or else the error of all expected dims together.
+    """
+    plain = question._replace(expected=None)
     solved = None if plain.data is None else solve_single(plain.data, target)
     if solved is None:
         try:
-            solved = _search(plain, target, case.budget)
-        except InvalidRequestError as error:
-            return error
+            solved = _search(plain, target, budget)
+        except InvalidRequestError as earlier:
+            return earlier
     dims = solved[0]
+    if len(dims) != len(expected):
+        return reject_expected_rank(dims, expected)
+    # The expected shape has narrowed the variables of the case, so the bounds of its dims need a new system.
+    system = build_system(plain, target)
     for index, (have, want) in enumerate(zip(dims, expected, strict=True)):
-        if find_bounds(have).meet(find_bounds(want)).is_empty:
+        own, path = find_range(have), f"expected_shape.dims[{index}]"
+        bounds = own.meet(find_range(want))
+        for dim in (have, want):
+            if bounds.is_empty:
+                break
+            name = find_name(dim)
+            named = dim if name is None else name_dim(name, *bounds)  # equal names have equal values
+            try:
+                bounds = bounds.meet(system.bound_monomial(system.add_monomial(named, path)))
+            except InvalidRequestError as conflict:
+                return conflict if own.min < own.max else reject_expected(index, have, want)
+        if bounds.is_empty:
             return reject_expected(index, have, want)
-    return reject_expected_volume(dims, expected, format_product(question.data or ()))
+    return error or reject_expected_volume(dims, expected, format_product(question.data or ()))
 
 
 def _find_overflow(case: Case, inferred: int) -> int | None:

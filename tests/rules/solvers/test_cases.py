@@ -37,7 +37,6 @@ SPLIT: dict[tuple[Operation, str | None, str], Ends] = {
     # inferred
     (RESHAPE, "0..4 6", "0 -1"): [(0, 4), (6, 6)],  # Reshape-1 removes the copy from both sides
     (STATIC_RESHAPE, "0..4 6", "0 -1"): [(1, 4), (6, 6)],  # a copy that divides is not 0
-    (STATIC_RESHAPE, "0", "0 -1"): None,  # the only 0 divides
     # cancelled zeros: an unknown item may copy one; the graph operations reject them
     (RESHAPE, "0 6", "? -1"): [(0, None), (0, 6)],
     (STATIC_RESHAPE, "0 6", "? -1"): [(1, None), (0, 0)],

@@ -41,16 +41,24 @@ class Conditions(NamedTuple):
 
     Attributes:
         listed: the conditions.
-        complete: whether every instance that satisfies the conditions is accepted.
+        sufficient: whether all values that satisfy the conditions belong to an accepted instance, if the unknown items
+            may have any values.
         contradict: whether no instance satisfies all conditions.
+        has_unknown: whether the target has unknown items.
     """
 
     listed: tuple[Condition, ...]
-    complete: bool
+    sufficient: bool
     contradict: bool = False
+    has_unknown: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every instance that satisfies the conditions is accepted."""
+        return self.sufficient and not self.has_unknown
 
 
-NO_CONDITIONS = Conditions((), complete=True)
+NO_CONDITIONS = Conditions((), sufficient=True)
 """The conditions of a query that accepts every instance."""
 
 _FREE = {Kind.INFERRED, Kind.UNKNOWN}
@@ -69,11 +77,13 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
     """
     target, system = case.target, case.system
     # A copied item requires a minimum rank of the data, and no condition can express this.
-    complete = (question.data is not None or not target.copied) and Kind.UNKNOWN not in target.kinds
+    sufficient = question.data is not None or not target.copied
+    has_unknown = Kind.UNKNOWN in target.kinds
+    wants: dict[int, tuple[Monomial, _Want]] = {}
     if question.expected is None:
         free = {system.output[index].variable for index, kind in enumerate(target.kinds) if kind in _FREE}
         if target.inferred is None and _is_implied(case.remainder, free):
-            return Conditions((), complete)
+            return Conditions((), sufficient, has_unknown=has_unknown)
         facts = Facts(system.ranges, partial(_name_variables, system, target))
         _add_divisor(facts, system, target)
         _add_equation(facts, target, case.equation, free)
@@ -89,7 +99,10 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
         _add_volumes(facts, system, target, wants)
     _declare_steps(facts, system)
     listed, contradict = facts.solve()
-    return Conditions(listed, complete and facts.complete, contradict)
+    sufficient = sufficient and facts.complete
+    if has_unknown:
+        sufficient = sufficient and not any(_is_limited(system, target, *item) for item in wants.items())
+    return Conditions(listed, sufficient, contradict, has_unknown)
 
 
 def _is_implied(remainder: Equation, free: Container[int | None]) -> bool:
@@ -168,6 +181,16 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
             bounds, exact = ANY, Ratio(bounds.min, ())
         wants[index] = monomial, _Want(exact, bounds)
     return wants
+
+
+def _is_limited(system: System, target: Target[AnyDim], index: int, wanted: tuple[Monomial, _Want]) -> bool:
+    """Whether conditions cannot express what the caller expects of an item, if the target has an unknown item.
+
+    They can express that an unknown item has a value above 0. A value of 0 needs a copy, or a -1 that is not elsewhere.
+    """
+    exact = wanted[1].exact
+    is_positive = exact is not None and exact.number > 0 and not any(map(system.can_be_zero, exact.keys))
+    return target.kinds[index] in _FREE and not (is_positive and target.kinds[index] is Kind.UNKNOWN)
 
 
 def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
@@ -253,7 +276,7 @@ def list_frozen_condition(data: Sequence[AnyDim], value: int) -> Conditions:
     """Returns the condition that the only dim of `data` that is not a number has the given value."""
     (index,) = [index for index, dim in enumerate(data) if not isinstance(dim, int)]
     frozen = Condition(EQUAL, _name_single(data, index), Expression(value, ()), rule=4, item="shape")
-    return Conditions((frozen,), complete=True)
+    return Conditions((frozen,), sufficient=True)
 
 
 def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) -> Condition:

@@ -352,13 +352,21 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
     # reported first.
     if target.rejection is not None:
         raise target.rejection
-    if target.inferred is not None and target.product == 0:
+    if target.inferred is not None and _has_zero(system, target):
         raise reject_zero_volume(question, target.inferred)
     if question.expected is not None:
         _expect(system, target, question.expected)
     _check_expressions(system, system.data.items(), "data.dims")
     _check_expressions(system, enumerate(system.output), "shape")
     return system
+
+
+def _has_zero(system: System, target: Target[AnyDim]) -> bool:
+    """Whether an item other than the -1 is 0 in every instance, so that the -1 cannot be computed."""
+    return any(
+        index not in target.cancelled and system.bound_monomial(monomial) == ZERO
+        for index, monomial in enumerate(system.output)
+    )
 
 
 def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
@@ -377,14 +385,15 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
         raise reject_expected_rank([monomial.dim for monomial in system.output], expected)
     for index, (monomial, want) in enumerate(zip(system.output, expected, strict=True)):
         key = monomial.variable
-        met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
+        met = system.bound_monomial(monomial).meet(find_range(want))
         if met.is_empty:
             raise reject_expected(index, monomial.dim, want)
         # The range of an output dim is recorded only if the dim is a single variable. The bounds of a product do not
         # bound a single factor, so the symbols of an expression keep their ranges.
         if key is not None:
             system.ranges[key] = met
-        is_named = find_name(want) is not None and find_name(monomial.dim) is None
+        is_free = find_name(monomial.dim) is None or met.min == met.max
+        is_named = find_name(want) is not None and is_free
         if is_named and isinstance(want, Dim) and target.kinds[index] is not Kind.COPIED:
             bounds = Interval(*met)
             named = system.add_monomial(Dim(bounds, want.expression), f"expected_shape.dims[{index}]")
