@@ -35,7 +35,8 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
-        shutil.copytree(ROOT / "protos" / "tensor_reshape" / "v1", folder / "protos" / "tensor_reshape" / "v1")
+        for package in ("tensor_reshape/v1", "grpc/health/v1", "grpc/reflection/v1"):  # not generated, though named v1
+            shutil.copytree(ROOT / "protos" / package, folder / "protos" / package)
         changelog = folder / "CHANGELOG.md"
         changelog.write_text(changelog.read_text().replace("## [Unreleased]", f"## [{VERSION}] - 2026-01-01"))
         self.git("init", "--quiet")
