@@ -346,7 +346,10 @@ ONE_ADDRESS = tuple(
     for is_shared, bounds in ((False, Bounds(p50_ms=10)), (True, Bounds(p50_ms=150, p99_ms=1000)))
     for connections, number in ((1, 0), (2, 0), (5, 0), (16, 0), (40, 0), (200, 24))
 )
-"""Attacks of one address with few and many connections. The well-behaved clients have another address or the same."""
+"""Attacks of one address with few and many connections. The well-behaved clients have another address or the same.
+
+With the same address, the bounds hold for up to 16 connections. Above that, a call may take seconds.
+"""
 
 ATTACKS = {
     attack.name: attack
