@@ -14,6 +14,7 @@ from tensor_reshape.client import Client, DimLike, InferredShape, Reason, Reshap
 from tensor_reshape.rules.questions import Kind
 from tensor_reshape.rules.views import ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
+from tests.oracles.contradictions import find_solution
 
 
 @pytest.fixture(params=CLIENTS)
@@ -49,6 +50,14 @@ CONDITIONS: list[tuple[list[DimLike], list[DimLike], list[str], bool]] = [
     (["N", 4], [None, 8], ["2 divides N"], False),
     ([2, 3], [6], [], True),
 ]
+
+
+def test_rejection_lists_ranges_without_a_name_by_their_position(any_client: AnyClient):
+    with pytest.raises(ReshapeError) as caught:
+        any_client.infer_shape([5, (6, 7)], [2, (0, 3)], special_zero=False, explain=True)
+    text = caught.value.metadata["contradiction"]
+    assert text == "5*data[1] = 2*shape[1], but data[1] is 6..7, shape[1] is 0..3"
+    assert find_solution(text) is None
 
 
 def test_error_for_a_dim_of_minus_one_explains_unknown_dims(any_client: AnyClient):

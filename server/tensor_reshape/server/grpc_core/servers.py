@@ -36,11 +36,12 @@ FindSource: TypeAlias = Callable[[NewCall], Source]
 REQUESTED_CALLS = 128
 """The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
 
-MAX_QUEUED_CALLS = 3072
+MAX_QUEUED_CALLS = 6144
 """The number of calls that may wait in the admission queues.
 
-If more calls arrive, a call of the address with the most waiting calls is refused. gRPC's core may keep data of each
-waiting call, up to the size of the flow control window.
+If more calls arrive, a call of the address with the most waiting calls is refused. The number is larger than the 4,800
+calls of 40 full connections, because a client whose calls wait makes fewer new calls than one whose calls are refused.
+gRPC's core may keep data of each waiting call, up to the size of the flow control window.
 """
 
 QUEUE_AFTER = 8
