@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from verification.mutants.changes import Mutant
 
-_MEMORY = 12 << 20  # KiB of address space of a process, because a change may remove a limit
+_FIRST_KILLED = "echo 1000 >/proc/self/oom_score_adj"  # a change may remove a limit of memory
 _SETTLED = 1_000_000_000  # seconds since 1970, an old time from which the changed files count
 
 
@@ -65,7 +65,7 @@ class Copy:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as examples, tempfile.TemporaryFile("w+", errors="replace") as output:
             process = subprocess.Popen(
-                ["sh", "-c", f'ulimit -v {_MEMORY}; exec "$@"', "sh", *command],
+                ["sh", "-c", f'{_FIRST_KILLED}; exec "$@"', "sh", *command],
                 cwd=self.folder,
                 env=_environment() | {"HYPOTHESIS_STORAGE_DIRECTORY": examples},
                 stdout=output,
