@@ -8,17 +8,19 @@ that contains the inferred shapes. No function runs the model or reads its weigh
 
 from tensor_reshape.onnx.checks import annotate_model, check_model, check_profile
 from tensor_reshape.onnx.models import ModelError
-from tensor_reshape.onnx.profiles import ProfileError
-from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict
+from tensor_reshape.onnx.profiles import ProfileError, ProfileReport
+from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdict
 from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 
 __all__ = [
+    "FailedProbe",
     "Finding",
     "ModelError",
     "ModelReport",
     "ModelVerdict",
     "ProfileError",
+    "ProfileReport",
     "Requirement",
     "ReshapeNode",
     "Verdict",

@@ -22,6 +22,7 @@ import onnx
 
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.onnx.advice import add_origins
 from tensor_reshape.onnx.annotations import (
     Shapes,
     list_graphs,
@@ -30,11 +31,13 @@ from tensor_reshape.onnx.annotations import (
     strip_shapes,
     write_shapes,
 )
+from tensor_reshape.onnx.confirmations import confirm
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, Source, expand_model, infer_model, load_model
 from tensor_reshape.onnx.openvino_ir import read_ir
+from tensor_reshape.onnx.probes import SECONDS, probe
+from tensor_reshape.onnx.profiles import ProfileReport, run_profile
 from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
-from tensor_reshape.onnx.profiles import bind_shapes
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
 from tensor_reshape.onnx.requirements import NodeConditions, find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
@@ -74,12 +77,13 @@ class _Round(NamedTuple):
         return [*(node.data or ()), *(dims or ())]
 
 
-def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
+def check_model(source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: float = SECONDS) -> ModelReport:
     """Checks every Reshape node of an ONNX model, or of an OpenVINO IR (`model.xml` with `model.bin`).
 
     Args:
         source: a path, the bytes of an ONNX file, or a `ModelProto`, which is not changed.
         ask: the function that infers the shapes: `infer_locally`, or `infer_shapes` of a `Client`.
+        probe_seconds: the time in which the check tries sizes of the inputs; 0 for no probes.
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.
@@ -92,7 +96,7 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
     >>> print(*check_model(model).findings)
     y: [N, 12, 64] under [0, -1] is [N, 768]
     """
-    return _check(_load(source), ask)[0]
+    return _check(_load(source), ask, probe_seconds)[0]
 
 
 def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[ModelReport, onnx.ModelProto]:
@@ -116,7 +120,7 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     ('z', 24)
     """
     model = load_model(source)  # an IR is no ONNX model, so this raises an error
-    report, params = _check(Source(model), ask)
+    report, params = _check(Source(model), ask, SECONDS)
     answers = {
         find_key(finding.node): [None if params.is_open(dim) else dim for dim in finding.answer.dims]
         for finding in report.findings
@@ -128,25 +132,23 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     return report, copy
 
 
-def check_profile(source: ModelLike, shapes: ProfileShapes, *, ask: Ask = infer_locally) -> ModelReport:
-    """Checks a model for concrete shapes of its inputs.
+def check_profile(source: ModelLike, shapes: ProfileShapes) -> ProfileReport:
+    """Computes a model for concrete shapes of its inputs. The weights are not read, and the model does not run.
 
     Args:
         source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
         shapes: the shapes of inputs, by name. Other inputs keep the dims that the model declares.
-        ask: the function that infers the shapes, as in `check_model`.
 
     Raises:
         ProfileError: an input does not exist, a rank is wrong, or a size contradicts the model.
         ModelError: the input is not a model, or is beyond the limits of the check.
-        ReshapeError: the whole batch exceeds a limit of the server.
 
-    >>> print(*check_profile(model, dict(x=[5, 12, 64])).findings)
-    y: [5, 12, 64] under [0, -1] is [5, 768]
+    >>> check_profile(model, dict(x=[5, 12, 64])).decisions["", "y"].output
+    (5, 768)
     """
     loaded = _load(source)
-    bound = bind_shapes(loaded.model, shapes, _read_params(loaded.model, loaded.bounds))
-    return _check(loaded._replace(model=bound), ask)[0]
+    expanded = loaded._replace(model=expand_model(loaded.model))
+    return run_profile(expanded, shapes, _read_params(expanded.model, expanded.bounds))
 
 
 def _load(source: ModelLike) -> Source:
@@ -155,15 +157,16 @@ def _load(source: ModelLike) -> Source:
     return Source(load_model(source))
 
 
-def _check(source: Source, ask: Ask) -> tuple[ModelReport, DimParams]:
+def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport, DimParams]:
     expanded = expand_model(source.model)
     params = _read_params(expanded, source.bounds)
-    declared = read_shapes(expanded, params)
+    declared, stated = read_shapes(expanded, params), _read_declared(expanded, params)
+    probed = source._replace(model=expanded)
     strip_shapes(expanded)
     current, note = infer_model(expanded)
     rename_params(current, params, "_onnx")
     inferred = read_shapes(current, params)
-    last = _infer_in_rounds(source._replace(model=expanded), current, params, ask)
+    last = _infer_in_rounds(probed, current, params, ask)
     findings = [
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
@@ -175,7 +178,20 @@ def _check(source: Source, ask: Ask) -> tuple[ModelReport, DimParams]:
         requirements=requirements,
         contradiction=contradiction,
     )
-    return report, params
+    if probe_seconds and findings:
+        probes = probe(probed, params, requirements, probe_seconds)
+        report = confirm(report, probes, stated, params)
+    return add_origins(report, expanded), params
+
+
+def _read_declared(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[AnyDim, ...]]:
+    """Returns the shapes that a model declares for intermediate tensors and outputs, with None for an unknown dim."""
+    return {
+        (path, info.name): params.read_declared(info.type.tensor_type.shape)
+        for path, graph in list_graphs(model.graph)
+        for info in (*graph.value_info, *graph.output)
+        if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape")
+    }
 
 
 def _list_input_names(model: onnx.ModelProto, params: DimParams) -> frozenset[str]:

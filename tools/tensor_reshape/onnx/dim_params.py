@@ -35,6 +35,7 @@ class DimParams:
         self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
+        self._places = dict[str, tuple[Key, int]]()
 
     def has(self, param: str) -> bool:
         """Whether a text is a name in the model, a name that was read before, or a product of such names."""
@@ -54,6 +55,10 @@ class DimParams:
     def read_declared(self, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
         """Returns the dims that the model declares, with None for each unknown dim."""
         return tuple(map(self._read_dim, shape.dim))
+
+    def find_place(self, name: str) -> tuple[Key, int] | None:
+        """Returns a tensor and the index of a dim that has a name which nodes compute; None for any other name."""
+        return self._places.get(name)
 
     def is_open(self, dim: AnyDim) -> bool:
         """Whether a dim is unknown, so it is neither a number nor a product of names in the model."""

@@ -9,6 +9,7 @@ Invariants:
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -25,6 +26,9 @@ ModelLike: TypeAlias = onnx.ModelProto | bytes | str | Path
 
 MAX_NODES = 100_000
 """The largest number of nodes after the expansion of functions."""
+
+MAX_ELEMENTS = 4096
+"""The largest number of elements of a tensor whose values a check reads."""
 
 _FIRST_IR_WITH_OPSETS = 3
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, MemoryError, ValueError, RuntimeError)
@@ -90,8 +94,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     _check_texts(model)
     _check_size(model)
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = _copy_without_weights(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
         copy.opset_import.add(version=1)  # a model without opsets uses opset version 1
     _strip_functions(copy)
@@ -100,6 +103,27 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     except _ONNX_ERRORS as error:
         message = f"the functions of the model cannot be expanded{_quote(error)}"
         raise ModelError(message) from None
+
+
+def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns a copy of a model, in which initializers of more than MAX_ELEMENTS elements have no data.
+
+    They are marked as data in another file, because weights may have gigabytes.
+    """
+    copy = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    graph = model.graph
+    copy.graph.CopyFrom(onnx.GraphProto(name=graph.name, node=graph.node, input=graph.input, output=graph.output))
+    copy.graph.value_info.extend(graph.value_info)
+    copy.graph.sparse_initializer.extend(graph.sparse_initializer)
+    for tensor in graph.initializer:
+        if 0 <= prod(tensor.dims) <= MAX_ELEMENTS:
+            copy.graph.initializer.append(tensor)
+        else:
+            external = onnx.TensorProto.EXTERNAL
+            copy.graph.initializer.add(
+                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, data_location=external
+            )
+    return copy
 
 
 def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:

@@ -1,19 +1,24 @@
-"""Writes concrete input shapes into a model, so that a check tests these shapes.
+"""Computes a model for concrete input shapes.
 
-Each name of an input dim gets the size from the shape. The size replaces the name everywhere in the model.
+Each name of an input dim gets the size from the shape. The size replaces the name everywhere in the model, so an input
+without a shape in the profile has it too.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple, TypeAlias
 
 import onnx
 
 from tensor_reshape.onnx.annotations import list_graphs
-from tensor_reshape.onnx.dim_params import DimParams
-from tensor_reshape.onnx.models import ModelError
-from tensor_reshape.onnx.reshape_nodes import list_shapes
+from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.interpreter import Decision, Interpreter
+from tensor_reshape.onnx.models import ModelError, Source
+from tensor_reshape.onnx.reports import describe_decision
+from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes
 from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, format_dim, format_dims
+from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.limits import MAX_DIM
 
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
@@ -26,6 +31,69 @@ class ProfileError(ModelError):
     >>> issubclass(ProfileError, ModelError)
     True
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileReport:
+    """What the nodes of a model do with the input shapes of a profile.
+
+    Attributes:
+        shapes: the shape of each input that the profile names.
+        decisions: the Reshape nodes that run, by the path of their graph and the name of their output.
+        labels: the name of each of these nodes.
+        failures: a sentence for each other node that cannot run.
+
+    >>> check_profile(model, dict(x=[5, 12, 64])).result
+    'accepted'
+    """
+
+    shapes: Shapes
+    decisions: Mapping[Key, Decision]
+    labels: Mapping[Key, str]
+    failures: tuple[str, ...]
+
+    @property
+    def result(self) -> str:
+        """Whether all Reshape nodes accept the shapes: `accepted`, `rejected` or `undecided`."""
+        if any(decision.error is not None for decision in self.decisions.values()):
+            return "rejected"
+        return "undecided" if any(decision.cause for decision in self.decisions.values()) else "accepted"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each Reshape node that rejects the shapes or is undecided, and for each other failing node."""
+        bad = [key for key, decision in self.decisions.items() if decision.error is not None or decision.cause]
+        return (*(f"{self.labels[key]}: {self.decisions[key]}" for key in bad), *self.failures)
+
+    def to_json(self) -> Json:
+        """Returns the profile and its result in the form of JSON."""
+        return {
+            "inputs": {name: list(shape) for name, shape in self.shapes.items()},
+            "result": self.result,
+            "nodes": [
+                {"graph": graph, "output": output, "name": self.labels[graph, output], **describe_decision(decision)}
+                for (graph, output), decision in self.decisions.items()
+            ],
+            "failures": list(self.failures),
+        }
+
+
+def run_profile(source: Source, shapes: Shapes, params: DimParams) -> ProfileReport:
+    """Returns what the nodes of an expanded model do with the shapes of a profile.
+
+    Raises:
+        ProfileError: an input does not exist, a rank is wrong, or a size is invalid or contradicts the model.
+    """
+    bound = bind_shapes(source.model, shapes, params)
+    run = Interpreter(source._replace(model=bound)).run({name: tuple(shape) for name, shape in shapes.items()})
+    labels = {
+        (path, node.output[0]): node.name or node.output[0]
+        for path, graph in list_graphs(bound.graph)
+        for node in graph.node
+        if is_reshape(node)
+    }
+    failures = tuple(str(failure) for failure in run.failures.values())
+    return ProfileReport(shapes=shapes, decisions=run.decisions, labels=labels, failures=failures)
 
 
 def bind_shapes(model: onnx.ModelProto, shapes: Shapes, params: DimParams) -> onnx.ModelProto:

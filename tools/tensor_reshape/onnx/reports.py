@@ -1,12 +1,14 @@
 """The result of a model check, with a finding for each Reshape node."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.constraints import Demand
+from tensor_reshape.onnx.interpreter import Decision
+from tensor_reshape.onnx.probes import format_sizes
 from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
@@ -52,6 +54,9 @@ class Finding:
         inferred: the output shape that onnx infers without the declared shape.
         disagreements: a sentence for each contradiction between these shapes.
         verdict: the verdict.
+        origin: the place in the source that made the node, such as `model.py:12: return x.view(1, -1)`. It is empty if
+            the exporter has not stored it.
+        advice: what to write instead; empty if there is no advice.
 
     >>> (finding,) = check_model(model).findings
     >>> print(finding, finding.verdict.value, sep=": ")
@@ -64,6 +69,8 @@ class Finding:
     inferred: tuple[AnyDim, ...] | None
     disagreements: tuple[str, ...]
     verdict: Verdict
+    origin: str = ""
+    advice: str = ""
 
     @property
     def copies(self) -> tuple[str, ...]:
@@ -78,12 +85,6 @@ class Finding:
     def is_good(self) -> bool:
         """Whether the node is not rejected, and no shape contradicts the inferred shape."""
         return self.verdict not in {Verdict.REJECTED, Verdict.DISAGREES}
-
-    @property
-    def is_undecided(self) -> bool:
-        """Whether the node accepts some inputs but may reject others."""
-        answer = self.answer
-        return not isinstance(answer, ReshapeError) and bool(answer.conditions or not answer.conditions_complete)
 
     def __str__(self) -> str:
         """The finding in one line, such as `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
@@ -107,10 +108,40 @@ class Finding:
             "inferred": describe_dims(self.inferred),
             "verdict": self.verdict.value,
             "disagreements": list(self.disagreements),
+            "origin": self.origin,
+            "advice": self.advice,
         }
         if isinstance(answer, ReshapeError):
             return {**record, "error": {"reason": str(answer.reason), "message": answer.message, "field": answer.field}}
         return {**record, **answer.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedProbe:
+    """A Reshape node that rejects sizes which no condition excludes.
+
+    Attributes:
+        node: the index of the node.
+        label: the name of the node, or of its output.
+        sizes: the size of each dynamic dim.
+        decision: the shapes of the node, and the error.
+
+    >>> check_model(model).failed_probes
+    ()
+    """
+
+    node: int
+    label: str
+    sizes: Mapping[str, int]
+    decision: Decision
+
+    def __str__(self) -> str:
+        """The finding in one line, such as `rows fails for h=16 w=14: [1, 3, 8, 7] under [0, 147] rejected: ...`."""
+        return f"{self.label} fails for {format_sizes(self.sizes)}: {self.decision}"
+
+    def to_json(self) -> Json:
+        """Returns the finding in the form of JSON."""
+        return {"node": self.node, "sizes": dict(self.sizes), **describe_decision(self.decision)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +154,13 @@ class ModelReport:
         requirements: the conditions that the inputs of the model must satisfy.
         contradiction: a smallest set of conditions that no input with elements satisfies, each with the index of its
             node. The tuple is empty if the check finds no contradiction.
+        failed_probes: the nodes that reject sizes which no condition excludes, with the sizes.
+        remarks: sentences about the model that change neither the verdict nor the exit code: sizes that a node other
+            than Reshape rejects, and a name that leaves dim 0.
+        claims: a sentence for each declared shape of another tensor that is wrong.
+        tried: the number of sizes that were tried.
+        base: sizes that every node accepts, or None if none were found.
+        undecided: why the model is undecided, one sentence for each reason.
 
     >>> report = check_model(model)
     >>> report.is_good, report.disagreements, len(report.requirements)
@@ -133,11 +171,17 @@ class ModelReport:
     notes: tuple[str, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     contradiction: tuple[Demand, ...] = ()
+    failed_probes: tuple[FailedProbe, ...] = ()
+    remarks: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    tried: int = 0
+    base: Mapping[str, int] | None = None
+    undecided: tuple[str, ...] = ()
 
     @property
     def disagreements(self) -> tuple[str, ...]:
-        """All contradictions."""
-        return tuple(text for finding in self.findings for text in finding.disagreements)
+        """All declared or inferred shapes that are wrong."""
+        return (*(text for finding in self.findings for text in finding.disagreements), *self.claims)
 
     def count(self, verdict: Verdict) -> int:
         """Returns the number of nodes with a given verdict."""
@@ -146,23 +190,26 @@ class ModelReport:
     @property
     def is_good(self) -> bool:
         """Whether no node is rejected, no shape is wrong, and no conditions contradict each other."""
-        return not self.contradiction and all(finding.is_good for finding in self.findings)
+        return not self.contradiction and not self.disagreements and not self.count(Verdict.REJECTED)
+
+    @property
+    def verdicts(self) -> frozenset[str]:
+        """All verdicts that apply to the model, and `disagrees` if a declared shape is wrong."""
+        found = {requirement.verdict.value for requirement in self.requirements} - {ModelVerdict.OK.value}
+        applies = {
+            ModelVerdict.REJECTED.value: self.count(Verdict.REJECTED),
+            ModelVerdict.CONTRADICTION.value: self.contradiction,
+            ModelVerdict.UNDECIDED.value: self.undecided,
+            ModelVerdict.RESTRICTED.value: self.failed_probes,
+            Verdict.DISAGREES.value: self.disagreements,
+        }
+        return frozenset(found | {name for name, reason in applies.items() if reason})
 
     @property
     def verdict(self) -> ModelVerdict:
         """The most severe verdict about the inputs of the model."""
-        if self.count(Verdict.REJECTED):
-            return ModelVerdict.REJECTED
-        if self.contradiction:
-            return ModelVerdict.CONTRADICTION
-        found = {requirement.verdict for requirement in self.requirements}
-        severe = (ModelVerdict.FROZEN, ModelVerdict.RESTRICTED)
-        return next((verdict for verdict in severe if verdict in found), ModelVerdict.OK)
-
-    @property
-    def undecided(self) -> tuple[Finding, ...]:
-        """The findings of nodes that accept some inputs but may reject others."""
-        return tuple(finding for finding in self.findings if finding.is_undecided)
+        severe = (one for one in reversed(ModelVerdict) if one.value in self.verdicts)
+        return next(severe, ModelVerdict.OK)
 
     def to_json(self) -> Json:
         """Returns the report in the form of JSON."""
@@ -171,11 +218,32 @@ class ModelReport:
             "counts": {verdict.value: self.count(verdict) for verdict in Verdict},
             "notes": list(self.notes),
             "verdict": self.verdict.value,
+            "verdicts": sorted(self.verdicts),
             "requires": [requirement.to_json() for requirement in self.requirements],
             "contradiction": [
                 {**describe_condition(condition), "node": node} for condition, node in self.contradiction
             ],
+            "failed_probes": [failed.to_json() for failed in self.failed_probes],
+            "remarks": list(self.remarks),
+            "claims": list(self.claims),
+            "tried": self.tried,
+            "base": None if self.base is None else dict(self.base),
+            "undecided": list(self.undecided),
         }
+
+
+def describe_decision(decision: Decision) -> Json:
+    """Returns a decision in the form of JSON."""
+    error = decision.error
+    return {
+        "data": describe_dims(decision.data),
+        "target": describe_dims(decision.target),
+        "output": describe_dims(decision.output),
+        "error": None
+        if error is None
+        else {"reason": str(error.reason), "message": error.message, "field": error.field},
+        "undecided": decision.cause,
+    }
 
 
 def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: InferredShape) -> str | None:

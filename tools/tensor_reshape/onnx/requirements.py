@@ -33,7 +33,10 @@ class ModelVerdict(Enum):
     """No condition restricts the input dims, except that some tensors may not be empty."""
 
     RESTRICTED = "restricted"
-    """A divisibility or a relation restricts the dims that the model declares dynamic."""
+    """A divisibility or a relation restricts the dims that the model declares dynamic, or a node rejects some sizes."""
+
+    UNDECIDED = "undecided"
+    """No sizes were found that every node accepts, or a Reshape node depends on something that nobody can know."""
 
     FROZEN = "frozen"
     """A dim that the model declares dynamic has only one legal value."""

@@ -1,0 +1,172 @@
+"""Sizes that a check tries by itself, and what follows from them."""
+
+import pytest
+from onnx import helper, parser
+
+from tensor_reshape.onnx import ModelReport, ModelVerdict, Verdict, check_model
+from tensor_reshape.onnx.advice import read_stack
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> '
+POOLED = """g (float[b,3,h,w] x) => (float[] y) {
+    m = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) s = Constant<value_ints=[0,147]>() y = Reshape(m, s)
+}"""
+CACHE = """g (float[past,4] p, float[length,4] n, float[total] mask) => (float[] y) {
+    c = Concat<axis=0>(p, n) a = Constant<value_ints=[1]>() column = Unsqueeze(mask, a) k = Add(c, column)
+    t = Constant<value_ints=[-1,2,2]>() y = Reshape(k, t)
+}"""
+FIRST = "g (float[{dims}] x) => (float[] y) {{ s = Constant<value_ints=[{items}]>() y = Reshape(x, s) }}"
+
+
+def check(text: str, seconds: float = 5.0) -> ModelReport:
+    return check_model(parser.parse_model(HEAD + text), probe_seconds=seconds)
+
+
+def reshape(dims: str, items: str) -> ModelReport:
+    return check(FIRST.format(dims=dims, items=items))
+
+
+def test_ok_says_how_many_sizes_were_tried():
+    report = reshape("batch,3,4", "0,-1")
+    assert (report.verdict, report.failed_probes, report.undecided) == (ModelVerdict.OK, (), ())
+    assert report.tried > 3
+    assert report.base is not None
+
+
+def test_node_that_rejects_sizes_without_a_condition_is_a_finding():
+    report = check(POOLED)
+    assert report.verdict is ModelVerdict.RESTRICTED
+    assert report.base is not None
+    assert (report.base["h"] // 2) * (report.base["w"] // 2) == 49
+
+
+def test_model_without_dynamic_dims_is_rejected_if_its_only_sizes_are():
+    """onnx's inference does not know the end of the Slice, so no symbolic answer shows the failure."""
+    text = """g (float[1,7,3072] x) => (float[] y) {
+        i = Constant<value_int=2>() two = Constant<value_int=2>() three = Constant<value_int=3>()
+        d = Shape(x) n = Gather(d, i) p = Add(n, two) q = Div(p, three)
+        z = Constant<value_ints=[0]>() a = Constant<value_ints=[2]>() e = Unsqueeze(q, z) c = Slice(x, z, e, a)
+        s = Constant<value_ints=[1,7,16,60]>() y = Reshape(c, s)
+    }"""
+    report = check(text)
+    assert report.verdict is ModelVerdict.REJECTED
+    assert "[1, 7, 1024]" in str(report.findings[0])
+
+
+def test_dims_that_belong_together_are_no_finding():
+    report = check(CACHE)
+    assert report.verdict is ModelVerdict.OK
+    assert report.remarks == ("needs: length, past, total change together",)
+
+
+def test_sizes_that_another_node_rejects_are_a_remark():
+    text = """g (float[batch,8,4,4] x, float[64,10] w) => (float[] y) {
+        s = Constant<value_ints=[2,-1]>() r = Reshape(x, s) y = MatMul(r, w)
+    }"""
+    report = check(text)
+    assert report.verdict is ModelVerdict.OK
+    assert report.remarks[0] == "needs: MatMul y cannot run with [2, 192], [64, 10] if batch=3"
+
+
+def test_name_that_leaves_the_first_dim_is_a_remark():
+    report = reshape("batch,8,4,4", "2,-1")
+    assert report.verdict is ModelVerdict.OK
+    assert report.remarks == ("leaves: batch leaves dim 0 at y: dim 1 of its output is 64*batch",)
+
+
+def test_group_of_channels_moves_no_name():
+    assert reshape("batch,8,4,4", "0,2,-1").remarks == ()
+
+
+def test_wrong_declared_shape_of_an_intermediate_tensor_is_a_claim():
+    text = """g (float[b,t,64] x) => (float[] y) <float[b,5,64] c> {
+        c = Relu(x) s = Constant<value_ints=[-1,64]>() r = Reshape(c, s) d = Shape(x) y = Reshape(r, d)
+    }"""
+    report = check(text)
+    assert (report.verdict, len(report.claims)) == (ModelVerdict.OK, 1)
+    assert report.claims[0].startswith("the model declares dim 1 of c as 5; its node gives 8 for b=2 t=8")
+
+
+@pytest.mark.parametrize(("dims", "items"), [("h,w", "16,8"), ("batch,h,w", "0,8,16"), ("a,b,c", "3,5,7")])
+def test_base_point_satisfies_conditions_of_several_names(dims: str, items: str):
+    report = reshape(dims, items)
+    assert (report.verdict, report.undecided) == (ModelVerdict.RESTRICTED, ())
+    assert report.base is not None
+
+
+def test_declared_products_and_sums_of_names_hold_in_every_probe():
+    text = """g (float[n] x, float[m] z, float[k] w) => (float[] y) {
+        c = Concat<axis=0>(x, w) s = Constant<value_ints=[3,-1]>() y = Reshape(c, s)
+    }"""
+    model = parser.parse_model(HEAD + text)
+    for given, param in zip(model.graph.input, ("n", "n + 3", "2*n"), strict=True):
+        given.type.tensor_type.shape.dim[0].dim_param = param
+    report = check_model(model)
+    assert report.verdict is ModelVerdict.OK
+    assert set(report.base or ()) == {"n"}
+
+
+def test_model_without_accepted_sizes_is_undecided_and_says_why():
+    text = """g (float[n,5] x, float[4,2] w) => (float[] y) {
+        m = MatMul(x, w) s = Constant<value_ints=[0,-1]>() y = Reshape(m, s)
+    }"""
+    report = check(text)
+    assert report.verdict is ModelVerdict.UNDECIDED
+    assert report.undecided[0].endswith("MatMul m cannot run with [2, 5], [4, 2]")
+
+
+def test_unknown_operator_leaves_the_model_undecided_and_is_named():
+    model = parser.parse_model(HEAD + FIRST.format(dims="n,6", items="-1,4"))
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    model.graph.node.insert(0, helper.make_node("Fold", ["x"], ["f"], "fold", domain="com.example"))
+    model.graph.node[2].input[0] = "f"
+    report = check_model(model)
+    assert (report.verdict, report.undecided) == (ModelVerdict.UNDECIDED, ("y: unknown are com.example Fold fold",))
+
+
+def test_check_without_probes_tries_no_sizes():
+    report = check(POOLED, seconds=0)
+    assert (report.tried, report.failed_probes) == (0, ())
+
+
+def test_time_for_probes_that_is_over_leaves_the_model_undecided():
+    report = check(POOLED, seconds=1e-9)
+    assert (report.verdict, report.base) == (ModelVerdict.UNDECIDED, None)
+
+
+def test_input_without_a_rank_leaves_the_model_undecided():
+    report = check("g (float[] x) => (float[] y) { s = Constant<value_ints=[-1,4]>() y = Reshape(x, s) }")
+    assert report.undecided[0] == "the input x has no declared rank"
+
+
+@pytest.mark.parametrize(
+    ("dims", "items", "advice"),
+    [
+        ("batch,16,4,4", "1,256", "write [0, 256] instead of [1, 256] to keep batch dynamic"),
+        ("n,12", "2,-1,12", ""),
+    ],
+)
+def test_frozen_dim_has_advice_what_to_write(dims: str, items: str, advice: str):
+    assert reshape(dims, items).findings[0].advice == advice
+
+
+def test_node_has_the_line_of_the_source_that_its_exporter_stored():
+    model = parser.parse_model(HEAD + FIRST.format(dims="batch,16,4,4", items="1,256"))
+    stack = 'File "/home/me/model.py", line 12, in forward\n    return x.view(1, 256)\n'
+    library = 'File "/usr/lib/python3/site-packages/torch/nn/modules/module.py", line 1, in _call\n    return f()\n'
+    model.graph.node[1].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=stack + library)
+    (finding,) = check_model(model).findings
+    assert finding.origin == "/home/me/model.py:12: return x.view(1, 256)"
+
+
+def test_stack_without_a_frame_gives_no_line():
+    assert read_stack("nothing") == ""
+
+
+def test_condition_that_a_probe_refutes_is_not_reported():
+    """The declared shape of c makes the rules believe that t is 5, but every t runs."""
+    text = """g (float[b,t,64] x) => (float[] y) <float[b,5,64] c> {
+        c = Relu(x) d = Shape(x) s = Constant<value_ints=[0,0,8,8]>() y = Reshape(c, s)
+    }"""
+    report = check(text)
+    assert [str(one) for one in report.requirements if one.verdict is not ModelVerdict.OK] == []
+    assert report.count(Verdict.REJECTED) == 0

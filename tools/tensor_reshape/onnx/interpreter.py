@@ -1,0 +1,638 @@
+"""Computes the shapes of all tensors of a model for concrete input sizes, without running the model.
+
+A node whose inputs are small known values is computed by onnx's reference implementation, so the targets of Reshape
+nodes are known. Any other node gets only shapes, from onnx's inference for one node. Reshape follows the rules of this
+project, because onnx accepts [5, 3] to [4, 2].
+
+Invariants:
+
+- A shape that the model declares for an intermediate tensor or an output is never read.
+- A tensor of more than MAX_ELEMENTS elements has no value, and weights in other files are never opened.
+- If a part of a shape or value is unknown, its `cause` names the first node or input that nobody can know.
+- A failure is reported only if all shapes of the node's inputs are known, and the node runs for these sizes.
+"""
+
+import time
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial, reduce
+from math import prod
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import InferenceError, infer_node_outputs
+
+from tensor_reshape.client.queries import ShapeQuery, infer_locally
+from tensor_reshape.onnx.models import MAX_ELEMENTS, Source, list_subgraphs
+from tensor_reshape.onnx.reshape_nodes import is_reshape, name_graph
+from tensor_reshape.rules.dims import format_dims
+from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
+from tensor_reshape.rules.limits import MAX_RANK
+
+Dims: TypeAlias = tuple[int | None, ...]
+
+_DOMAINS = ("", "ai.onnx")
+_UNSTABLE = ("Bernoulli", "Dropout", "Multinomial", "Random", "Sequence", "Optional", "String")
+"""The beginnings of the names of operators whose values are not computed."""
+_WINDOWS = frozenset({"AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPool", "MaxPool", "QLinearConv"})
+"""Operators whose output has no elements if their kernel is larger than their input, although onnx infers a shape."""
+_VALUE_SHAPED = frozenset({"NonZero", "Unique", "Compress"})
+"""Operators whose output shape depends on values, and has not more elements than a small multiple of the input."""
+_STARTS, _STEPS = 1, 4  # the places of two inputs of Slice
+_FIRST_SCAN_WITHOUT_BATCH = 9
+_ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError)
+_MAX_STEPS = 4  # of the search for shapes that the body of a loop does not change
+
+
+class Tensor(NamedTuple):
+    """What is known about a tensor.
+
+    Attributes:
+        kind: the element type as in `TensorProto`; 0 if the tensor is unknown or a sequence.
+        dims: the shape, with None for an unknown dim. It is None if the rank is unknown.
+        value: the elements, if they are known.
+        cause: the node or input because of which a part is unknown.
+    """
+
+    kind: int = 0
+    dims: Dims | None = None
+    value: np.ndarray[Any, Any] | None = None
+    cause: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the whole shape is known."""
+        return self.dims is not None and None not in self.dims
+
+    @property
+    def size(self) -> int | None:
+        """The number of elements, or None if it is unknown."""
+        return None if self.dims is None or None in self.dims else prod(dim for dim in self.dims if dim is not None)
+
+
+class Failure(NamedTuple):
+    """A node other than Reshape that cannot run with the sizes.
+
+    Attributes:
+        graph: the path of the graph with the node.
+        label: the operator and the name of the node.
+        shapes: the shapes of its inputs, as text.
+    """
+
+    graph: str
+    label: str
+    shapes: str
+
+    def __str__(self) -> str:
+        """The failure in one line."""
+        return f"{self.label} cannot run with {self.shapes}"
+
+
+class Decision(NamedTuple):
+    """What a Reshape node does with the sizes.
+
+    Attributes:
+        data: the shape of the data; None if its rank is unknown.
+        target: the items of the requested shape; None if their number is unknown.
+        output: the shape of the output, or None if the node is rejected or the rank is unknown.
+        error: the rejection, or None if the node is accepted or undecided.
+        cause: why the node is undecided, or an empty text.
+    """
+
+    data: Dims | None
+    target: Dims | None
+    output: Dims | None = None
+    error: ReshapeError | None = None
+    cause: str = ""
+
+    def __str__(self) -> str:
+        """The decision in one line, such as `[2, 12, 64] under [0, -1] is [2, 768]`."""
+        shapes = f"{format_dims(self.data)} under {format_dims(self.target)}"
+        if self.error is not None:
+            return f"{shapes} rejected: {self.error} [{self.error.reason}]"
+        return (
+            f"{shapes} undecided: unknown are {self.cause}" if self.cause else f"{shapes} is {format_dims(self.output)}"
+        )
+
+
+@dataclass(slots=True)
+class Run:
+    """The result for one set of input sizes.
+
+    Attributes:
+        tensors: the tensors, by the path of their graph and their name.
+        decisions: the Reshape nodes, by the path of their graph and the name of their output.
+        failures: the other nodes that cannot run.
+    """
+
+    tensors: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    decisions: dict[tuple[str, str], Decision] = field(default_factory=dict)
+    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
+
+    @property
+    def rejections(self) -> dict[tuple[str, str], Decision]:
+        """The Reshape nodes that reject the sizes."""
+        return {key: decision for key, decision in self.decisions.items() if decision.error is not None}
+
+    @property
+    def undecided(self) -> dict[tuple[str, str], Decision]:
+        """The Reshape nodes that are neither accepted nor rejected."""
+        return {key: decision for key, decision in self.decisions.items() if decision.cause}
+
+
+class OutOfTimeError(Exception):
+    """The deadline has passed."""
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A node with everything that does not change between runs.
+
+    Attributes:
+        proto: the node.
+        label: its operator and its name.
+        attributes: its attributes by name.
+        graphs: the graphs inside of it, by the name of their attribute.
+        results: the outputs by what is known about the inputs; None if the node cannot run with them.
+        evaluator: the reference implementation of the node.
+    """
+
+    proto: onnx.NodeProto
+    label: str
+    attributes: Mapping[str, onnx.AttributeProto]
+    graphs: Mapping[str, "_Graph"]
+    results: dict[tuple[Any, ...], Sequence[Tensor] | None] = field(default_factory=dict)
+    evaluator: ReferenceEvaluator | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Graph:
+    """A graph with its path, nodes, constants, and the names of its inputs and outputs."""
+
+    path: str
+    nodes: Sequence[_Node]
+    constants: Mapping[str, Tensor]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+
+class _Step(NamedTuple):
+    """The state of one pass through a graph.
+
+    Attributes:
+        run: the result so far.
+        known: the tensors that a node can use.
+        path: the path of the graph.
+        doubt: why the graph may not run, or an empty text. A rejection in such a graph leaves the node undecided.
+    """
+
+    run: Run
+    known: ChainMap[str, Tensor]
+    path: str
+    doubt: str
+
+    def set(self, name: str, tensor: Tensor) -> None:
+        self.known[name] = self.run.tensors[self.path, name] = tensor
+
+
+_Inputs: TypeAlias = Sequence[Tensor | None]  # None for an optional input that is left out
+
+
+class Interpreter:
+    """Computes the shapes of one model for any number of sets of input sizes."""
+
+    def __init__(self, source: Source) -> None:
+        """Reads an expanded model. The model must not change afterwards."""
+        graph = source.model.graph
+        self._operation, self._ir_version = source.operation, source.model.ir_version
+        self._opsets = list(source.model.opset_import)
+        self._versions = {opset.domain: opset.version for opset in self._opsets}
+        self._versions[""] = max(self._versions.get("", 1), self._versions.get("ai.onnx", 1))
+        self._inputs = list(graph.input)
+        self._graph = _read_graph(graph, "")
+        self._stated = _read_stated(graph) if source.operation == "reshape" else {}
+        self._deadline = float("inf")
+
+    def run(self, inputs: Mapping[str, Dims | None], deadline: float = float("inf")) -> Run:
+        """Returns the shapes for the shapes of the inputs. An input that is not in `inputs` keeps its declared shape.
+
+        Raises:
+            OutOfTimeError: the time `deadline` of `time.monotonic` has passed.
+        """
+        self._deadline = deadline
+        step = _Step(Run(), ChainMap(), "", "")
+        for name, tensor in self._graph.constants.items():
+            step.set(name, tensor)
+        for given in self._inputs:
+            if given.name in inputs or given.name not in step.known:
+                step.set(given.name, _make_input(given, inputs.get(given.name, _read_dims(given.type))))
+        self._walk(self._graph, step)
+        return step.run
+
+    def _walk(self, graph: _Graph, step: _Step) -> None:
+        for node in graph.nodes:
+            if time.monotonic() > self._deadline:
+                raise OutOfTimeError
+            for name, tensor in zip(node.proto.output, self._compute(node, step), strict=False):
+                if name:
+                    step.set(name, tensor)
+
+    def _compute(self, node: _Node, step: _Step) -> Sequence[Tensor]:
+        """Returns the outputs of a node."""
+        names = node.proto.input
+        inputs = [step.known.get(name, Tensor(cause=f"{name} does not exist")) if name else None for name in names]
+        if is_reshape(node.proto):
+            return [self._reshape(node, inputs, step)]
+        special = _SPECIAL.get(node.proto.op_type) if node.proto.domain in _DOMAINS else None
+        if special is not None:
+            try:
+                return special(self, node, inputs, step)
+            except (IndexError, KeyError, ValueError):  # the node lacks an input, an attribute or a graph
+                return [Tensor(cause=f"{node.label} is malformed")] * len(node.proto.output)
+        key = tuple(None if one is None else _make_key(one) for one in inputs)
+        if key not in node.results:
+            node.results[key] = self._infer(node, inputs)
+        results = node.results[key]
+        if results is None:
+            shapes = ", ".join(format_dims(one.dims) for one in inputs if one is not None)
+            if not step.doubt:
+                output = next(filter(None, node.proto.output), node.proto.name)
+                step.run.failures[step.path, output] = Failure(step.path, node.label, shapes)
+            return [Tensor(cause=f"{node.label} cannot run")] * len(node.proto.output)
+        return results
+
+    def _infer(self, node: _Node, inputs: _Inputs) -> Sequence[Tensor] | None:
+        """Returns the outputs of a node, or None if it cannot run with these inputs."""
+        operator = node.proto.op_type
+        if operator == "Range":  # onnx infers a Range only for scalars, but runtimes also accept tensors of one element
+            inputs = [None if one is None else _flatten_one(one) for one in inputs]
+        cause = next((one.cause for one in inputs if one is not None and not one.is_known), "")
+        outputs = self._infer_shapes(node, inputs)
+        if outputs is None:
+            if not cause:
+                return None
+            outputs = [Tensor()] * len(node.proto.output)
+        if any(dim is not None and dim < 0 for one in outputs for dim in one.dims or ()):
+            return None
+        if operator in _WINDOWS and not cause and _has_lost_elements(inputs, outputs):
+            return None
+        if all(one is None or one.value is not None for one in inputs) and _may_evaluate(node, outputs):
+            values = self._evaluate(node, inputs)
+            outputs = outputs if values is None else [*map(_hold, values)]
+        # A sequence has no element type, so only the operator says why its elements are unknown.
+        causes = [cause or (_find_cause(node, inputs) if one.kind else node.label) for one in outputs]
+        pairs = zip(outputs, causes, strict=True)
+        return [one if one.value is not None else one._replace(cause=text) for one, text in pairs]
+
+    def _infer_shapes(self, node: _Node, inputs: _Inputs) -> Sequence[Tensor] | None:
+        """Returns the outputs as onnx infers them, or None if onnx rejects the inputs."""
+        proto = node.proto
+        try:
+            schema = _find_schema(proto.op_type, self._versions.get(proto.domain, 1), proto.domain)
+        except onnx.defs.SchemaError:
+            return [Tensor(TensorProto.FLOAT, self._stated.get(name)) for name in proto.output]
+        pairs = [(name, one) for name, one in zip(proto.input, inputs, strict=True) if one is not None]
+        if not all(one.kind for _, one in pairs):
+            return [Tensor()] * len(proto.output)
+        try:
+            inferred = infer_node_outputs(
+                schema,
+                proto,
+                {name: _make_type(one.kind, one.dims) for name, one in pairs},
+                {name: numpy_helper.from_array(one.value, name) for name, one in pairs if one.value is not None},
+                opset_imports=self._opsets,
+                ir_version=self._ir_version,
+            )
+        except _ONNX_ERRORS:
+            return None
+        return [_read_type(inferred[name]) if name in inferred else Tensor() for name in proto.output]
+
+    def _evaluate(self, node: _Node, inputs: _Inputs) -> list[np.ndarray[Any, Any]] | None:
+        """Returns the values of a node; None if the reference implementation does not know them."""
+        if _is_odd(node, inputs):
+            return None
+        named = {name: one.value for name, one in zip(node.proto.input, inputs, strict=True) if one is not None}
+        try:
+            node.evaluator = node.evaluator or self._make_evaluator(node.proto)
+            with np.errstate(all="ignore"):
+                return [np.asarray(value) for value in node.evaluator.run(None, named)]
+        except Exception:  # noqa: BLE001 - the reference implementation raises many kinds; the value is then unknown
+            return None
+
+    def _make_evaluator(self, node: onnx.NodeProto) -> ReferenceEvaluator:
+        names = [dict.fromkeys(filter(None, one)) for one in (node.input, node.output)]
+        inputs, outputs = ([helper.make_empty_tensor_value_info(name) for name in group] for group in names)
+        graph = helper.make_graph([node], "node", inputs, outputs)
+        return ReferenceEvaluator(helper.make_model(graph, opset_imports=self._opsets))
+
+    def _reshape(self, node: _Node, inputs: _Inputs, step: _Step) -> Tensor:
+        """Returns the output of a Reshape node, and stores its decision."""
+        data = inputs[0] if inputs and inputs[0] is not None else Tensor(cause=f"{node.label} has no data")
+        if len(inputs) > 1:
+            asked = inputs[1] or Tensor(cause=f"{node.label} has no target")
+        else:  # until opset 5, the target is an attribute
+            asked = _hold(np.array(node.attributes["shape"].ints if "shape" in node.attributes else (), np.int64))
+        target = _list_items(asked)
+        query = ShapeQuery(
+            data_shape=data.dims,
+            shape=target,
+            special_zero=not ("allowzero" in node.attributes and node.attributes["allowzero"].i),
+            operation=self._operation,
+        )
+        (answer,) = infer_locally([query])
+        key = step.path, node.proto.output[0]
+        unsure = ([] if data.is_known else [data.cause]) + ([] if asked.value is not None else [asked.cause])
+        if isinstance(answer, ReshapeError):
+            is_sure = isinstance(answer, InvalidRequestError) and not step.doubt
+            doubt = step.doubt or next(iter(unsure), f"a limit: {answer}")
+            decision = (
+                Decision(data.dims, target, error=answer) if is_sure else Decision(data.dims, target, cause=doubt)
+            )
+            step.run.decisions[key] = decision
+            return Tensor(data.kind, cause=f"{node.label} cannot run")
+        is_accepted = not answer.conditions and answer.conditions_complete
+        cause = "" if is_accepted else next(iter(unsure), "its shapes")
+        dims = None if answer.dims is None else tuple(dim if isinstance(dim, int) else None for dim in answer.dims)
+        if key not in step.run.rejections:  # the body of a loop is computed more than once
+            step.run.decisions[key] = Decision(data.dims, target, dims, cause=cause)
+        result = Tensor(data.kind, dims, cause=cause or next(iter(unsure), data.cause))
+        if data.value is not None and result.is_known:
+            return result._replace(value=data.value.reshape(dims), cause="")
+        return result
+
+    def _shape(self, node: _Node, inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
+        data = inputs[0] if inputs and inputs[0] is not None else Tensor()
+        start, end = (node.attributes[name].i if name in node.attributes else None for name in ("start", "end"))
+        dims = None if data.dims is None else data.dims[start:end]
+        if dims is not None and None not in dims:
+            return [_hold(np.array(dims, np.int64))]
+        return [Tensor(TensorProto.INT64, None if dims is None else (len(dims),), cause=data.cause)]
+
+    def _size(self, _node: _Node, inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
+        data = inputs[0] if inputs and inputs[0] is not None else Tensor()
+        if data.size is not None and data.size < 1 << 63:
+            return [_hold(np.array(data.size, np.int64))]
+        return [Tensor(TensorProto.INT64, (), cause=data.cause)]
+
+    def _constant(self, node: _Node, _inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
+        if () not in node.results:
+            node.results[()] = [_read_constant(node)]
+        return node.results[()] or ()
+
+    def _branch(self, node: _Node, inputs: _Inputs, step: _Step) -> Sequence[Tensor]:
+        condition = inputs[0] if inputs and inputs[0] is not None else Tensor()
+        if condition.value is not None and condition.value.size == 1:
+            chosen = "then_branch" if bool(condition.value.reshape(())) else "else_branch"
+            return self._enter(node.graphs[chosen], node, step, (), step.doubt)
+        doubt = step.doubt or f"the condition of {node.label}"
+        results = [self._enter(graph, node, step, (), doubt) for graph in node.graphs.values()]
+        return [reduce(partial(_join, cause=doubt), outputs) for outputs in zip(*results, strict=False)]
+
+    def _loop(self, node: _Node, inputs: _Inputs, step: _Step) -> Sequence[Tensor]:
+        limit, goes_on, states = inputs[0], inputs[1], inputs[2:]  # a Loop has these two inputs, or empty names
+        turns = int(limit.value.reshape(-1)[0]) if limit is not None and limit.value is not None else None
+        starts = goes_on is None or (goes_on.value is not None and bool(goes_on.value.all()))
+        initial = [one or Tensor() for one in states]
+        if turns is not None and turns <= 0:
+            rest = len(node.proto.output) - len(initial)
+            return [*initial, *[Tensor(cause=node.label)] * rest]
+        is_sure = starts and (limit is None or turns is not None)
+        doubt = step.doubt or ("" if is_sure else f"the turns of {node.label}")
+        first = [Tensor(kind, (), cause=node.label) for kind in (TensorProto.INT64, TensorProto.BOOL)]
+        final, others = self._repeat(node, step, doubt, lambda current: [*first, *current], initial, 1)
+        # If the body decides when the loop ends, the number of turns is unknown.
+        known = turns if goes_on is None else None
+        joined = final if is_sure else [_join(*pair, cause=doubt) for pair in zip(initial, final, strict=True)]
+        return [*joined, *(_stack(one, known, 0, node.label) for one in others)]
+
+    def _scan(self, node: _Node, inputs: _Inputs, step: _Step) -> Sequence[Tensor]:
+        if self._versions[""] < _FIRST_SCAN_WITHOUT_BATCH:
+            return [Tensor(cause=node.label)] * len(node.proto.output)
+        number = node.attributes["num_scan_inputs"].i
+        given = [one or Tensor() for one in inputs]
+        states, scanned = given[: len(given) - number], given[len(given) - number :]
+        axes = _list_axes(node, "scan_input_axes", number)
+        slices = [_cut(one, axis) for one, axis in zip(scanned, axes, strict=True)]
+        turns = next((one.dims[axis] for one, axis in zip(scanned, axes, strict=True) if one.dims), None)
+        doubt = step.doubt or ("" if turns else f"the turns of {node.label}")
+        final, others = self._repeat(node, step, doubt, lambda current: [*current, *slices], states, 0)
+        places = _list_axes(node, "scan_output_axes", len(others))
+        return [*final, *(_stack(one, turns, place, node.label) for one, place in zip(others, places, strict=True))]
+
+    def _repeat(
+        self,
+        node: _Node,
+        step: _Step,
+        doubt: str,
+        build_inputs: Callable[[Sequence[Tensor]], Sequence[Tensor]],
+        states: Sequence[Tensor],
+        skipped: int,
+    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Returns the states and the other outputs of a body whose turns change the states.
+
+        A dim that changes becomes unknown, and the body is computed again.
+        """
+        body = node.graphs["body"]
+        current = [one._replace(value=None, cause=one.cause or node.label) for one in states]
+        for _ in range(_MAX_STEPS):
+            results = self._enter(body, node, step, build_inputs(current), doubt)[skipped:]
+            after = [_join(*pair, cause=node.label) for pair in zip(current, results, strict=False)]
+            if [one.dims for one in after] == [one.dims for one in current]:
+                break
+            current = after
+        return current, results[len(current) :]
+
+    def _enter(self, graph: _Graph, node: _Node, step: _Step, inputs: Sequence[Tensor], doubt: str) -> list[Tensor]:
+        """Returns the outputs of a graph inside of a node."""
+        inner = _Step(step.run, step.known.new_child(), graph.path, doubt)
+        for name, tensor in (*graph.constants.items(), *zip(graph.inputs, inputs, strict=False)):
+            inner.set(name, tensor)
+        self._walk(graph, inner)
+        return [inner.known.get(name, Tensor(cause=node.label)) for name in graph.outputs]
+
+
+_SPECIAL: Mapping[str, Callable[[Interpreter, _Node, _Inputs, _Step], Sequence[Tensor]]] = {
+    "Constant": Interpreter._constant,  # noqa: SLF001 - the methods of the class above
+    "If": Interpreter._branch,  # noqa: SLF001
+    "Loop": Interpreter._loop,  # noqa: SLF001
+    "Scan": Interpreter._scan,  # noqa: SLF001
+    "Shape": Interpreter._shape,  # noqa: SLF001
+    "Size": Interpreter._size,  # noqa: SLF001
+}
+
+
+def describe(node: onnx.NodeProto) -> str:
+    """Returns the operator and the name of a node, or the name of its output if it has no name."""
+    operator = f"{node.domain} {node.op_type}" if node.domain not in _DOMAINS else node.op_type
+    return f"{operator} {node.name or next(filter(None, node.output), '')}"
+
+
+_find_schema = lru_cache(4096)(onnx.defs.get_schema)
+
+
+@lru_cache(65536)
+def _make_type(kind: int, dims: Dims | None) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(kind, dims)
+
+
+def _read_type(proto: onnx.TypeProto) -> Tensor:
+    return Tensor(proto.tensor_type.elem_type, _read_dims(proto)) if proto.HasField("tensor_type") else Tensor()
+
+
+def _read_dims(proto: onnx.TypeProto) -> Dims | None:
+    if not proto.tensor_type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= -1 << 62 else None
+        for dim in proto.tensor_type.shape.dim
+    )
+
+
+def _read_tensor(tensor: TensorProto) -> Tensor:
+    dims = tuple(tensor.dims)
+    if tensor.data_location == TensorProto.EXTERNAL or not 0 <= prod(dims) <= MAX_ELEMENTS:
+        return Tensor(tensor.data_type, dims, cause=f"the values of the weight {tensor.name}")
+    try:
+        return Tensor(tensor.data_type, dims, numpy_helper.to_array(tensor))
+    except (TypeError, ValueError):  # the constant has a wrong number of elements
+        return Tensor(tensor.data_type, dims, cause=f"the values of the weight {tensor.name}")
+
+
+def _read_constant(node: _Node) -> Tensor:
+    attributes = node.attributes
+    if "value" in attributes:
+        return _read_tensor(attributes["value"].t)
+    if "value_int" in attributes:
+        return _hold(np.array(attributes["value_int"].i, np.int64))
+    if "value_ints" in attributes:
+        return _hold(np.array(attributes["value_ints"].ints, np.int64))
+    if "value_float" in attributes:
+        return _hold(np.array(attributes["value_float"].f, np.float32))
+    return Tensor(cause=node.label)
+
+
+def _hold(value: np.ndarray[Any, Any]) -> Tensor:
+    """Returns a tensor with a value, unless the value is too large."""
+    try:
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    except (KeyError, ValueError):
+        return Tensor(cause="values of an unknown type")
+    return Tensor(kind, value.shape, value if value.size <= MAX_ELEMENTS else None)
+
+
+def _make_key(tensor: Tensor) -> tuple[Any, ...]:
+    value = None if tensor.value is None else (tensor.value.dtype.str, tensor.value.tobytes())
+    return tensor.kind, tensor.dims, value, tensor.cause if value is None else ""
+
+
+def _find_cause(node: _Node, inputs: _Inputs) -> str:
+    """Returns why the outputs of a node with known input shapes have no known shape or value."""
+    causes = (one.cause for one in inputs if one is not None and one.value is None and one.cause)
+    return next(causes, node.label) if node.proto.domain in _DOMAINS else node.label
+
+
+def _may_evaluate(node: _Node, outputs: Sequence[Tensor]) -> bool:
+    """Whether the value of a node may be computed, because it is small and not random."""
+    if node.proto.domain not in _DOMAINS or node.proto.op_type.startswith(_UNSTABLE):
+        return False
+    return node.proto.op_type in _VALUE_SHAPED or all(
+        one.size is not None and one.size <= MAX_ELEMENTS for one in outputs
+    )
+
+
+def _is_odd(node: _Node, inputs: _Inputs) -> bool:
+    """Whether the reference implementation computes another value than the standard.
+
+    It divides integers by 0. If a Slice goes backwards and starts before the first item, the standard moves its start
+    to the first item, and the reference implementation returns no items.
+    """
+    values = [None if one is None else one.value for one in inputs]
+    if node.proto.op_type in {"Div", "Mod"}:
+        divisor = values[-1]
+        return divisor is not None and divisor.dtype.kind in "iu" and not divisor.all()
+    if node.proto.op_type != "Slice" or len(values) <= _STEPS:
+        return False
+    data, starts, steps = values[0], values[_STARTS], values[_STEPS]
+    if data is None or starts is None or steps is None:
+        return False
+    return bool(((steps < 0) & (starts < -min(data.shape, default=0))).any())
+
+
+def _flatten_one(tensor: Tensor) -> Tensor:
+    return tensor if tensor.size != 1 or tensor.value is None else _hold(tensor.value.reshape(()))
+
+
+def _has_lost_elements(inputs: _Inputs, outputs: Sequence[Tensor]) -> bool:
+    return bool(inputs[0] is not None and inputs[0].size and any(one.size == 0 for one in outputs))
+
+
+def _list_items(asked: Tensor) -> Dims | None:
+    """Returns the items of a requested shape, with None for an unknown item; None if their number is unknown."""
+    if asked.value is not None and asked.value.ndim == 1:
+        return tuple(int(item) for item in asked.value)
+    if asked.dims is None or len(asked.dims) != 1 or asked.dims[0] is None:
+        return None
+    return (None,) * asked.dims[0] if asked.dims[0] <= MAX_RANK else None
+
+
+def _join(one: Tensor, other: Tensor, cause: str) -> Tensor:
+    """Returns what is known about a tensor that is one of two."""
+    if one.kind == other.kind and one.dims == other.dims:
+        return one._replace(value=None, cause=one.cause or cause)
+    kind = one.kind if one.kind == other.kind else 0
+    if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
+        return Tensor(kind, cause=cause)
+    dims = tuple(a if a == b else None for a, b in zip(one.dims, other.dims, strict=True))
+    return Tensor(kind, dims, cause=cause)
+
+
+def _stack(tensor: Tensor, count: int | None, place: int, cause: str) -> Tensor:
+    """Returns the tensor that a loop makes of the outputs of its turns."""
+    if tensor.dims is None:
+        return Tensor(tensor.kind, cause=tensor.cause or cause)
+    index = place if place >= 0 else place + len(tensor.dims) + 1
+    dims = (*tensor.dims[:index], count, *tensor.dims[index:])
+    return Tensor(tensor.kind, dims, cause=tensor.cause or cause)
+
+
+def _cut(tensor: Tensor, axis: int) -> Tensor:
+    """Returns the slice of a tensor that one turn of a Scan gets."""
+    if tensor.dims is None:
+        return tensor._replace(value=None)
+    index = axis if axis >= 0 else axis + len(tensor.dims)
+    return tensor._replace(dims=tensor.dims[:index] + tensor.dims[index + 1 :], value=None)
+
+
+def _read_stated(graph: onnx.GraphProto) -> Mapping[str, Dims]:
+    """Returns the shapes that OpenVINO wrote into an IR. They are right, because OpenVINO computes them itself."""
+    return {info.name: dims for info in graph.value_info if (dims := _read_dims(info.type)) is not None}
+
+
+def _read_graph(graph: onnx.GraphProto, path: str) -> _Graph:
+    sparse = [(one.values, tuple(one.dims)) for one in graph.sparse_initializer]
+    constants = {tensor.name: _read_tensor(tensor) for tensor in graph.initializer}
+    constants |= {one.name: Tensor(one.data_type, dims, cause="a sparse constant") for one, dims in sparse}
+    nodes = [_read_node(node, path) for node in graph.node]
+    return _Graph(path, nodes, constants, [one.name for one in graph.input], [one.name for one in graph.output])
+
+
+def _read_node(node: onnx.NodeProto, path: str) -> _Node:
+    graphs = {name: _read_graph(inner, name_graph(path, node, name)) for name, inner in list_subgraphs(node)}
+    return _Node(node, describe(node), {attribute.name: attribute for attribute in node.attribute}, graphs)
+
+
+def _make_input(given: onnx.ValueInfoProto, dims: Dims | None) -> Tensor:
+    if not given.type.HasField("tensor_type"):
+        return Tensor(cause=f"the input {given.name} is not a tensor")
+    is_known = dims is not None and None not in dims
+    cause = f"the {'values' if is_known else 'shape'} of the input {given.name}"
+    return Tensor(given.type.tensor_type.elem_type, dims, cause=cause)
+
+
+def _list_axes(node: _Node, name: str, count: int) -> list[int]:
+    axes = list(node.attributes[name].ints) if name in node.attributes else []
+    return [*axes, *[0] * (count - len(axes))][:count]

@@ -1,0 +1,504 @@
+"""Tries sizes of the inputs of a model, so that each verdict about the model is backed by a computation.
+
+The search begins with a base point: sizes that every node accepts. From there it changes each dynamic dim alone, and
+dims together. The values include those that a condition singles out, and their neighbours.
+
+Invariants:
+
+- Dims with the same name get the same size, and declared bounds hold.
+- Dims that only work together, for example the lengths of a cache and of a mask, cause no finding.
+- A probe that only a node other than Reshape rejects is no finding about a Reshape node.
+"""
+
+import ast
+import operator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import combinations, islice
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.interpreter import Decision, Dims, Failure, Interpreter, OutOfTimeError, Run
+from tensor_reshape.onnx.models import Source
+from tensor_reshape.onnx.requirements import Requirement
+from tensor_reshape.rules.conditions import Condition, ConditionKind
+from tensor_reshape.rules.dims import AnyDim, Dim
+
+Sizes: TypeAlias = Mapping[str, int]
+"""The size of each dynamic dim, by its name."""
+
+SECONDS = 5.0
+"""The time in which probes are made. One probe takes half a second in a model of 5,000 nodes."""
+
+_MAX_PROBES = 2000
+_MAX_SOLUTIONS = 8  # solutions of the conditions that are tried
+_MAX_STEPS = 20_000  # of the search for solutions
+_MAX_SIZE = 4096  # larger sizes only make the arithmetic slower
+_FIRST = (8, 16, 32, 64, 224, 7, 14, 12, 10, 28, 56, 112, 128, 256, 512)
+_COMMON = (*_FIRST, *(size for size in (*range(2, 100), *range(112, 1025, 16)) if size not in _FIRST), 1)
+"""Sizes of dims other than the first, in the order in which the search for a base point tries them."""
+_MAX_SUMS = 6  # dims for which the search tries that some are sums of others
+
+
+class Rejection(NamedTuple):
+    """A Reshape node that rejects sizes which the other nodes before it accept.
+
+    Attributes:
+        key: the path of the graph and the output of the node.
+        sizes: the size of each dynamic dim.
+        decision: the shapes of the node, and the error.
+        run: the shapes of all tensors.
+    """
+
+    key: Key
+    sizes: Sizes
+    decision: Decision
+    run: Run
+
+
+class Need(NamedTuple):
+    """Sizes that a node other than Reshape rejects.
+
+    Attributes:
+        sizes: the dims that differ from the base point.
+        failure: the node.
+    """
+
+    sizes: Sizes
+    failure: Failure
+
+    def __str__(self) -> str:
+        """The need in one line, such as `Gemm /fc cannot run with [2, 192], [64, 10] if batch=3`."""
+        return f"{self.failure} if {format_sizes(self.sizes)}"
+
+
+@dataclass(slots=True)
+class Probes:
+    """The result of the probes of a model.
+
+    Attributes:
+        base: sizes that every node accepts, or None if there are none.
+        reason: why there is no base point, or an empty text.
+        accepted: the sizes that every node accepts, with the result.
+        rejections: the sizes that a Reshape node rejects, with the first node.
+        best: the result for the base point, or for the sizes that most nodes accept.
+        names: the names of the dynamic dims, and names that consist of them.
+        leading: the name of the dim that is the first of most inputs, which is usually the batch.
+        is_static: whether no input has a dynamic dim, so that these are the only sizes.
+        needs: the sizes that another node rejects, at most one for each node.
+        ties: groups of dims that can only change together, for example the lengths of a cache and of a mask.
+        tried: the number of sizes that were tried.
+    """
+
+    base: Sizes | None = None
+    reason: str = ""
+    accepted: list[tuple[Sizes, Run]] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
+    ties: list[set[str]] = field(default_factory=list)
+    best: Run | None = None
+    names: frozenset[str] = frozenset()
+    leading: set[str] = field(default_factory=set)
+    is_static: bool = False
+    tried: int = 0
+
+
+class FreeDims:
+    """The dynamic dims of the inputs of a model.
+
+    Attributes:
+        bounds: the declared bounds of each dim, by name.
+        leading: the name of the dim that is the first of most inputs, which is usually the batch.
+        missing: why no shapes can be built, or an empty text.
+    """
+
+    def __init__(self, source: Source, params: DimParams) -> None:
+        """Reads the inputs of a model, except for those with a default value."""
+        defaults = {tensor.name for tensor in source.model.graph.initializer}
+        self._dims: dict[str, tuple[AnyDim, ...]] = {}
+        self.missing = ""
+        for given in source.model.graph.input:
+            if given.name in defaults or not given.type.HasField("tensor_type"):
+                continue
+            if not given.type.tensor_type.HasField("shape"):
+                self.missing = f"the input {given.name} has no declared rank"
+                continue
+            self._dims[given.name] = params.read_shape(("", given.name), given.type.tensor_type.shape)
+        symbols = {
+            symbol.name: symbol.bounds
+            for dims in self._dims.values()
+            for dim in dims
+            if isinstance(dim, Dim) and dim.expression is not None
+            for symbol in dim.expression.symbols
+        }
+        self._computed = {name: tree for name in symbols if (tree := _parse(name, symbols)) is not None}
+        self.bounds = {name: bounds for name, bounds in symbols.items() if name not in self._computed}
+        first = Counter(str(dims[0]) for dims in self._dims.values() if dims)
+        self.leading = {name for name, _ in first.most_common(1)} & set(self.bounds)
+
+    def complete(self, sizes: Sizes) -> Sizes:
+        """Returns sizes with those of computed names, such as `past + length`."""
+        computed = {name: _compute(tree, sizes) for name, tree in self._computed.items()}
+        return {**sizes, **{name: value for name, value in computed.items() if value is not None}}
+
+    def build(self, sizes: Sizes) -> dict[str, Dims] | None:
+        """Returns the shapes of the inputs; None if a declared dim is not a whole number for these sizes."""
+        known = self.complete(sizes)
+        built = {name: tuple(evaluate_dim(dim, known) for dim in dims) for name, dims in self._dims.items()}
+        return None if any(None in dims for dims in built.values()) else built
+
+
+class _Search:
+    """Tries sizes, until the time is over."""
+
+    def __init__(self, source: Source, params: DimParams, requirements: Sequence[Requirement], seconds: float) -> None:
+        self.free = FreeDims(source, params)
+        self._interpreter = Interpreter(source)
+        self._conditions = [
+            one.condition for one in requirements if not one.graph and one.condition.symbols <= {*self.free.bounds}
+        ]
+        self._numbers = _list_divisors(self._conditions)
+        self._hints = _Hints(requirements)
+        self._deadline = time.monotonic() + seconds
+        self._left = _MAX_STEPS
+        self._runs: dict[tuple[tuple[str, int], ...], Run | None] = {}
+        self.result = Probes()
+
+    def run(self) -> Probes:
+        """Returns the result."""
+        result = self.result
+        result.is_static, result.leading = not self.free.bounds, self.free.leading
+        result.names = frozenset(self.free.complete(dict.fromkeys(self.free.bounds, 1)))
+        if self.free.missing:
+            result.reason = self.free.missing
+            return result
+        with suppress(OutOfTimeError):
+            best = self._find_base()
+            if best is None:
+                return result
+            result.base, result.best = best
+            self._vary(result.base)
+        if result.base is None and not result.reason:
+            result.reason = "the time for probes was over before sizes were found that every node accepts"
+        return result
+
+    def _try(self, sizes: Sizes, seconds: float = 0.0) -> Run | None:
+        """Returns the result for sizes; None if they are not possible."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._runs:
+            built = self.free.build(sizes) if self._is_legal(sizes) else None
+            if built is None:
+                self._runs[key] = None
+                return None
+            if len(self._runs) >= _MAX_PROBES:
+                raise OutOfTimeError
+            run = self._runs[key] = self._interpreter.run(built, self._deadline - seconds)
+            self.result.tried += 1
+            if _accepts(run):
+                self.result.accepted.append((self.free.complete(sizes), run))
+        return self._runs[key]
+
+    def _is_legal(self, sizes: Sizes) -> bool:
+        return all(
+            1 <= size <= max(_MAX_SIZE, bounds.min) and bounds.holds(size)
+            for name, bounds in self.free.bounds.items()
+            for size in [sizes[name]]
+        )
+
+    def _find_base(self) -> tuple[Sizes, Run] | None:
+        best: tuple[int, Sizes, Run] | None = None
+        for sizes in self._list_candidates():
+            run = self._try(sizes)
+            if run is None:
+                continue
+            if _accepts(run):
+                return sizes, run
+            score = sum(tensor.is_known for tensor in run.tensors.values())
+            if best is None or score > best[0]:
+                best = score, sizes, run
+            if not self.free.bounds:
+                break
+        if best is None:
+            self.result.reason = "no sizes fit the declared dims of the inputs"
+            return None
+        _, sizes, run = best
+        found = self._climb(sizes, best[0]) if self.free.bounds else None
+        if found is None:
+            self._explain_failure(sizes, run)
+        return found
+
+    def _climb(self, sizes: Sizes, score: int) -> tuple[Sizes, Run] | None:
+        """Changes one dim after another as long as more nodes accept the sizes."""
+        is_better = True
+        while is_better:
+            is_better = False
+            for name in self.free.bounds:
+                for size in _COMMON:
+                    changed = {**sizes, name: size}
+                    run = self._try(changed)
+                    if run is None:
+                        continue
+                    if _accepts(run):
+                        return changed, run
+                    new = sum(tensor.is_known for tensor in run.tensors.values())
+                    if new > score:
+                        sizes, score, is_better = changed, new, True
+        return None
+
+    def _explain_failure(self, sizes: Sizes, run: Run) -> None:
+        self.result.best = run
+        if run.failures:
+            reason = str(next(iter(run.failures.values())))
+        else:
+            reason = f"the node {next(iter(run.rejections))[1]} rejects them"
+        shown = f" for {format_sizes(sizes)}" if sizes else ""
+        self.result.reason = f"no sizes were found that every node accepts:{shown} {reason}"
+
+    def _list_candidates(self) -> Iterator[Sizes]:
+        names = list(self.free.bounds)
+        for lead in (2, 1):
+            yield from islice(self._solve({}, names, lead), _MAX_SOLUTIONS)
+        for size in _FIRST:
+            yield self._spread(2, size)
+        yield from self._list_sums(self._spread(2, _FIRST[0]))
+        for lead in (2, 1):
+            for size in _COMMON:
+                yield self._spread(lead, size)
+        for size in _COMMON:
+            yield {name: self._fit(name, size) for name in names}
+
+    def _solve(self, sizes: Sizes, names: Sequence[str], lead: int) -> Iterator[Sizes]:
+        """Yields sizes that satisfy all conditions whose names are dims of inputs."""
+        known = self.free.complete(sizes)
+        for condition in self._conditions:
+            if not _may_hold(condition, known):
+                return
+        if not names:
+            yield sizes
+            return
+        name, *rest = names
+        first = (lead,) if name in self.free.leading else ()
+        for size in dict.fromkeys((*first, *self._numbers, *_FIRST, *_COMMON) if self._is_bound(name) else (*first, 8)):
+            self._left -= 1
+            if self._left < 0:
+                return
+            yield from self._solve({**sizes, name: self._fit(name, size)}, rest, lead)
+
+    def _is_bound(self, name: str) -> bool:
+        return any(name in condition.symbols for condition in self._conditions)
+
+    def _spread(self, lead: int, size: int) -> Sizes:
+        return {name: self._fit(name, lead if name in self.free.leading else size) for name in self.free.bounds}
+
+    def _list_sums(self, sizes: Sizes) -> Iterator[Sizes]:
+        """Yields sizes of which one is the sum of two others, for example the length of a mask."""
+        if len(sizes) > _MAX_SUMS:
+            return
+        for name in sizes:
+            for pair in combinations([other for other in sizes if other != name], 2):
+                yield {**sizes, name: sum(sizes[other] for other in pair)}
+
+    def _fit(self, name: str, size: int) -> int:
+        """Returns the nearest size within the declared bounds of a dim."""
+        low, high = self.free.bounds[name]
+        return max(size, low, 1) if high is None else min(max(size, low, 1), high)
+
+    def _vary(self, base: Sizes) -> None:
+        for changed in self._list_changes(base):
+            run = self._try(changed)
+            if run is None or _accepts(run):
+                continue
+            names = [name for name in changed if changed[name] != base[name]]
+            partner = self._find_partner(base, changed, names[0]) if len(names) == 1 else None
+            if partner is not None:
+                self._tie({names[0], partner})
+            elif run.rejections and not (run.failures and _fails_first(run)):
+                key, decision = next(iter(run.rejections.items()))
+                self.result.rejections.append(Rejection(key, self.free.complete(changed), decision, run))
+            elif not any(tie & {*names} for tie in self.result.ties):
+                failure = next(iter(run.failures.values()))
+                if failure.label not in {need.failure.label for need in self.result.needs}:
+                    self.result.needs.append(Need({name: changed[name] for name in names}, failure))
+
+    def _tie(self, names: set[str]) -> None:
+        """Adds a group of dims, which is merged with the groups that have some of them."""
+        for tie in [tie for tie in self.result.ties if tie & names]:
+            self.result.ties.remove(tie)
+            names |= tie
+        self.result.ties.append(names)
+
+    def _find_partner(self, base: Sizes, changed: Sizes, name: str) -> str | None:
+        """Returns a dim that must change together with another one, so that every node accepts the sizes."""
+        step = changed[name] - base[name]
+        for other in base:
+            for size in (base[other] + step, base[other] - step, changed[name]) if other != name else ():
+                run = self._try({**changed, other: size})
+                if run is not None and _accepts(run):
+                    return other
+        return None
+
+    def _list_changes(self, base: Sizes) -> Iterator[Sizes]:
+        by_name = {name: self._list_values(name, size) for name, size in base.items()}
+        for place in range(max(map(len, by_name.values()), default=0)):
+            for name, values in by_name.items():
+                if place < len(values):
+                    yield {**base, name: values[place]}
+            if place < 2:  # noqa: PLR2004 - dims change together by one and to the double
+                yield {name: size + 1 if place == 0 else 2 * size for name, size in base.items()}
+
+    def _list_values(self, name: str, size: int) -> list[int]:
+        """Returns the sizes that a dim gets alone."""
+        singled = [value + change for value in self._hints.list_values(name, size) for change in (0, 1, -1)]
+        usual = [1, 3, 5] if name in self.free.leading else [size + 1, size - 1, 2 * size, size + 2, 2 * size + 1]
+        return [value for value in dict.fromkeys((*usual, *singled)) if value != size]
+
+
+class _Hints:
+    """The values and the steps of single dims that the conditions demand."""
+
+    def __init__(self, requirements: Iterable[Requirement]) -> None:
+        self.values: dict[str, int] = {}
+        self.steps: dict[str, int] = {}
+        self._ends: dict[str, set[int]] = {}
+        for condition in (requirement.condition for requirement in requirements):
+            left, right = condition.left, condition.right
+            if condition.kind is ConditionKind.EQUAL and right is not None and left.symbol and not right.symbols:
+                self.values.setdefault(left.symbol.name, right.coefficient)
+            elif condition.kind is ConditionKind.DIVIDES and right is not None and right.symbol and not left.symbols:
+                step = self.steps.get(right.symbol.name, 1)
+                self.steps[right.symbol.name] = step * left.coefficient if step % left.coefficient else step
+            elif condition.kind is ConditionKind.RANGE and left.symbol:
+                ends = {end for end in (condition.min, condition.max) if end is not None and end > 1}
+                self._ends.setdefault(left.symbol.name, set()).update(ends)
+
+    def list_values(self, name: str, size: int) -> list[int]:
+        """Returns the values of a dim that conditions single out."""
+        values = [self.values[name]] if name in self.values else []
+        step = self.steps.get(name)
+        return [*values, *([size + step] if step else []), *sorted(self._ends.get(name, ()))]
+
+
+def probe(
+    source: Source, params: DimParams, requirements: Sequence[Requirement] = (), seconds: float = SECONDS
+) -> Probes:
+    """Returns the result of the probes of an expanded model.
+
+    Args:
+        source: the model. It must not change afterwards.
+        params: the names of its dims.
+        requirements: the conditions of the model as far as they are known. The probes try to refute them.
+        seconds: the time for the probes.
+    """
+    return _Search(source, params, requirements, seconds).run()
+
+
+def format_sizes(sizes: Sizes) -> str:
+    """Returns sizes as text, such as `batch=3 length=9`."""
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes, params: DimParams) -> bool:
+    """Whether a node with the requirement accepts sizes that do not satisfy it.
+
+    Args:
+        requirement: the requirement.
+        keys: the graph and the output of each Reshape node of the model.
+        probes: the result of the probes.
+        params: the names of the dims.
+    """
+    for sizes, run in probes.accepted:
+        values = {name: read_value(name, sizes, run, params) for name in requirement.condition.symbols}
+        known = {name: value for name, value in values.items() if value is not None}
+        found = [run.decisions.get(keys[node]) for node in requirement.nodes]
+        is_accepted = any(one is not None and one.error is None and not one.cause for one in found)
+        if is_accepted and len(known) == len(values) and not requirement.condition.holds(known):
+            return True
+    return False
+
+
+def read_value(name: str, sizes: Sizes, run: Run, params: DimParams) -> int | None:
+    """Returns the size of a dim of the model in a run, or None if it is unknown."""
+    if name in sizes:
+        return sizes[name]
+    place = params.find_place(name)
+    tensor = None if place is None else run.tensors.get(place[0])
+    if place is None or tensor is None or tensor.dims is None or place[1] >= len(tensor.dims):
+        return None
+    return tensor.dims[place[1]]
+
+
+def _list_divisors(conditions: Iterable[Condition]) -> list[int]:
+    """Returns the divisors of the numbers in conditions, up to _MAX_SIZE, because they are sizes that may fit."""
+    products = [product for one in conditions for product in (one.left, one.right) if product is not None]
+    numbers = {number for product in products for number in (product.coefficient, product.divisor)}
+    return [size for size in range(2, _MAX_SIZE + 1) if any(number % size == 0 for number in numbers)]
+
+
+def _may_hold(condition: Condition, sizes: Sizes) -> bool:
+    """Whether other dims can have sizes that satisfy a condition."""
+    if condition.symbols <= sizes.keys():
+        return condition.holds(sizes)
+    right = condition.right
+    if condition.kind is not ConditionKind.EQUAL or right is None or right.symbols:
+        return True
+    known = prod(sizes[symbol.name] for symbol in condition.left.factors if symbol.name in sizes)
+    return known > 0 and right.coefficient % (known * condition.left.coefficient) == 0
+
+
+def _accepts(run: Run) -> bool:
+    return not run.failures and not run.rejections
+
+
+def _fails_first(run: Run) -> bool:
+    """Whether another node fails before the first Reshape node that rejects the sizes."""
+    order = {name: place for place, name in enumerate(run.tensors)}
+    return min(map(order.__getitem__, run.failures)) < min(map(order.__getitem__, run.rejections))
+
+
+def _parse(name: str, names: Iterable[str]) -> ast.expr | None:
+    """Returns the syntax tree of a name that consists of other names, such as `past + length`."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(name.strip(), mode="eval").body
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if isinstance(tree, ast.BinOp) and used and used <= set(names):
+            return tree
+    return None
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def _compute(tree: ast.expr, sizes: Sizes) -> int | None:
+    """Returns the value of a syntax tree of integers and names; None if it has none."""
+    if isinstance(tree, ast.Constant):
+        return tree.value if type(tree.value) is int else None
+    if isinstance(tree, ast.Name):
+        return sizes.get(tree.id)
+    if not isinstance(tree, ast.BinOp) or type(tree.op) not in _OPERATORS:
+        return None
+    left, right = _compute(tree.left, sizes), _compute(tree.right, sizes)
+    if left is None or right is None or (right == 0 and isinstance(tree.op, ast.FloorDiv)):
+        return None
+    return _OPERATORS[type(tree.op)](left, right)
+
+
+def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:
+    """Returns the size of a dim for sizes; None if it has none, or violates the bounds of the dim."""
+    if dim is None or isinstance(dim, int):
+        return dim
+    expression = dim.expression
+    if expression is None or not all(symbol.name in sizes for symbol in expression.symbols):
+        return None
+    above = expression.coefficient * prod(sizes[symbol.name] for symbol in expression.factors)
+    below = expression.divisor * prod(sizes[symbol.name] for symbol in expression.divisors)
+    value = above // below if below and above % below == 0 else -1
+    return value if value >= 0 and dim.bounds.holds(value) else None
