@@ -1,0 +1,250 @@
+"""The forms in which `check` reports to a terminal and to CI systems."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import click
+
+from tensor_reshape.rules.errors import escape_unprintable
+
+if TYPE_CHECKING:
+    from tensor_reshape.onnx import Finding, ModelReport, ProfileReport
+    from tensor_reshape.rules.json_format import Json
+
+FORMATS = ("text", "json", "github", "sarif", "junit")
+REJECTED, UNDECIDED, NO_MODEL = 3, 4, 2
+"""The exit codes. No model is the worst, and undecided the best of them."""
+
+_WIDEST = 40  # the columns of a terminal that names of nodes may use
+_COLORS = {"error": "red", "warning": "yellow", "note": None}
+_REMARKS = {
+    "closed": "; unknown to onnx",
+    "narrowed": "; known only in part to onnx",
+    "open": "; it stays unknown",
+}
+"""A remark after the line of a node, by its verdict."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Checked:
+    """One file and what the check found.
+
+    Attributes:
+        path: the file.
+        report: the report, or None if the file is no model.
+        profiles: the profiles.
+        error: why the file is no model, or an empty text.
+        fail_on: the verdicts that make the exit code REJECTED.
+    """
+
+    path: Path
+    report: "ModelReport | None" = None
+    profiles: "list[ProfileReport]" = field(default_factory=list)
+    error: str = ""
+    fail_on: frozenset[str] = frozenset()
+
+    @property
+    def code(self) -> int:
+        """The exit code for this file."""
+        if self.report is None:
+            return NO_MODEL
+        results = {profile.result for profile in self.profiles}
+        if self.report.verdicts & self.fail_on or "rejected" in results:
+            return REJECTED
+        return UNDECIDED if "undecided" in results or self.report.undecided else 0
+
+    def to_json(self) -> "Json":
+        """Returns the report in the form of JSON."""
+        if self.report is None:
+            return {"path": str(self.path), "error": self.error}
+        return {
+            "path": str(self.path),
+            **self.report.to_json(),
+            "profiles": [profile.to_json() for profile in self.profiles],
+        }
+
+    def list_problems(self) -> "Iterator[tuple[str, str, str, Finding | None]]":
+        """Yields the level, the kind, the text and the node of each finding and remark."""
+        report = self.report
+        if report is None:
+            yield "error", "no-model", self.error, None
+            return
+        for finding in report.findings:
+            if finding.verdict.value == "rejected":
+                yield self._level("rejected"), "rejected", str(finding), finding
+        for requirement in report.requirements:
+            kind = requirement.verdict.value
+            if kind != "ok":
+                text = f"This model requires: {requirement}"
+                yield self._level(kind), kind, text, report.findings[requirement.nodes[0]]
+        for failed in report.failed_probes:
+            yield self._level("restricted"), "restricted", str(failed), report.findings[failed.node]
+        if report.contradiction:
+            listed = (f"{one} (node {report.findings[node].node.label})" for one, node in report.contradiction)
+            text = f"This model accepts no input with elements: {', '.join(listed)}"
+            yield self._level("contradiction"), "contradiction", text, None
+        for text in report.undecided:
+            yield "warning", "undecided", f"undecided: {text}", None
+        for finding in report.findings:
+            for text in finding.disagreements:
+                yield self._level("disagrees"), "disagrees", f"{finding.node.label}: {text}", finding
+        for text in report.claims:
+            yield self._level("disagrees"), "disagrees", text, None
+        for text in report.remarks:
+            yield "note", text.partition(":")[0], text, None
+        for profile in self.profiles:
+            level = {"accepted": "note", "undecided": "warning"}.get(profile.result, "error")
+            yield level, "profile", "\n  ".join((format_profile(profile), *profile.problems)), None
+
+    def _level(self, kind: str) -> str:
+        return "error" if kind in self.fail_on else "warning" if kind == "restricted" else "note"
+
+
+def find_worst(checked: Sequence[Checked]) -> int:
+    """Returns the exit code of several files."""
+    codes = {one.code for one in checked}
+    return next((code for code in (NO_MODEL, REJECTED, UNDECIDED) if code in codes), 0)
+
+
+def format_profile(profile: "ProfileReport") -> str:
+    """Returns the line of a profile."""
+    shapes = " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in profile.shapes.items())
+    return f"profile {shapes}: {profile.result}"
+
+
+def write(checked: Sequence[Checked], form: str, *, explain: bool, is_list: bool) -> str:
+    """Returns the output of the command.
+
+    Args:
+        checked: the files.
+        form: one of FORMATS.
+        explain: whether lines for the dims follow each node in the text.
+        is_list: whether several files or a folder were named, so that JSON is a list of models.
+    """
+    if form == "json":
+        records = [one.to_json() for one in checked]
+        return json.dumps({"models": records} if is_list else records[0])
+    if form == "text":
+        return "\n".join(line for one in checked for line in _write_text(one, explain=explain, has_path=is_list))
+    if form == "github":
+        return "\n".join(line for one in checked for line in _write_github(one))
+    return json.dumps(_build_sarif(checked)) if form == "sarif" else _write_junit(checked)
+
+
+def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]:
+    """Yields the lines for a terminal. Unprintable characters are escaped, because names come from the model."""
+    prefix = f"{escape_unprintable(str(one.path))}: " * has_path
+    if one.report is None:
+        return
+    report = one.report
+    width = min(_WIDEST, max((len(finding.node.label) for finding in report.findings), default=0))
+    troubled = {id(finding) for level, _, _, finding in one.list_problems() if finding is not None and level != "note"}
+    for finding in report.findings:
+        label, _, rest = str(finding).partition(": ")
+        color = "red" if finding.verdict.value == "rejected" else None
+        line = f"{label}: {' ' * (width - len(label))}{rest}{_REMARKS.get(finding.verdict.value, '')}"
+        yield click.style(prefix + escape_unprintable(line), fg=color)
+        details = [*finding.disagreements, *finding.copies]
+        if explain and not isinstance(finding.answer, Exception):
+            details += [origin.text for origin in finding.answer.origins]
+        if id(finding) in troubled:
+            details += [f"at {finding.origin}"] * bool(finding.origin) + [finding.advice] * bool(finding.advice)
+        yield from (f"{prefix}  {escape_unprintable(text)}" for text in details)
+    yield from (prefix + escape_unprintable(note) for note in report.notes)
+    if explain:
+        for requirement in report.requirements:
+            if requirement.verdict.value == "ok":
+                yield prefix + escape_unprintable(f"This model requires: {requirement}")
+    for level, kind, text, finding in one.list_problems():
+        if kind != "rejected" and not (kind == "disagrees" and finding is not None):
+            lines = (escape_unprintable(line) for line in text.split("\n"))
+            yield from (click.style(prefix + line, fg=_COLORS[level]) for line in lines)
+    yield click.style(f"{prefix}{_summarize(report)}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
+
+
+def _summarize(report: "ModelReport") -> str:
+    """Returns the last line, with the verdict."""
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.to_json()["counts"].items() if count)
+    number = len(report.findings)
+    nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
+    tried = f"{report.tried or 'no'} {'size' if report.tried == 1 else 'sizes'} tried"
+    return f"{report.verdict.value}: {nodes}, {tried}"
+
+
+def _write_github(one: Checked) -> Iterator[str]:
+    """Yields annotations of GitHub Actions."""
+    for level, kind, text, finding in one.list_problems():
+        file, line = _find_place(one, finding)
+        where = f"file={_escape(file, ',:')}{f',line={line}' if line else ''},title={_escape(f'check: {kind}', ',:')}"
+        name = "notice" if level == "note" else level
+        yield f"::{name} {where}::{_escape(text + (f' ({finding.advice})' if finding and finding.advice else ''), '')}"
+
+
+def _escape(text: str, more: str) -> str:
+    """Returns a text in which the characters are escaped that end an annotation or one of its parts."""
+    for character in "%\r\n" + more:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def _find_place(one: Checked, finding: "Finding | None") -> tuple[str, int]:
+    """Returns the source file and line of a node, or the model and 0."""
+    if finding is None or not finding.origin:
+        return str(one.path), 0
+    file, _, rest = finding.origin.rpartition(": ")[0].rpartition(":")
+    return (file, int(rest)) if rest.isdecimal() else (str(one.path), 0)
+
+
+def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
+    results = [
+        {
+            "ruleId": kind,
+            "level": level,
+            "message": {"text": text},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": one.path.as_posix()}}}],
+        }
+        for one in checked
+        for level, kind, text, _ in one.list_problems()
+    ]
+    rules = [{"id": kind} for kind in sorted({str(result["ruleId"]) for result in results})]
+    driver = {"name": "tensor-reshape check", "version": version("tensor-reshape"), "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _write_junit(checked: Sequence[Checked]) -> str:
+    root = ET.Element("testsuites")
+    for one in checked:
+        suite = ET.SubElement(root, "testsuite", name=str(one.path))
+        problems = list(one.list_problems())
+        labels = [finding.node.label for finding in one.report.findings] if one.report else []
+        for place, label in enumerate(labels):
+            case = ET.SubElement(suite, "testcase", classname=str(one.path), name=_clean(label))
+            finding = one.report.findings[place] if one.report else None
+            _add_failures(case, [problem for problem in problems if problem[3] is not None and problem[3] is finding])
+        case = ET.SubElement(suite, "testcase", classname=str(one.path), name="model")
+        _add_failures(case, [problem for problem in problems if problem[3] is None])
+        suite.set("tests", str(len(labels) + 1))
+        suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _add_failures(case: ET.Element, problems: "Sequence[tuple[str, str, str, Finding | None]]") -> None:
+    errors = [text for level, _, text, _ in problems if level == "error"]
+    undecided = [text for level, kind, text, _ in problems if level == "warning" and kind in {"undecided", "profile"}]
+    for tag, texts in (("failure", errors), ("skipped", [] if errors else undecided)):
+        if texts:
+            ET.SubElement(case, tag, message=_clean("; ".join(texts)))
+
+
+def _clean(text: str) -> str:
+    """Returns a text without characters that XML cannot contain."""
+    return escape_unprintable(text)
