@@ -1,6 +1,7 @@
 """The command that checks the Reshape nodes of models."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +9,9 @@ import click
 
 from tensor_reshape.cli.check_formats import FORMATS, Checked, find_worst, write
 from tensor_reshape.cli.lazy_commands import reject_missing_extra
-from tensor_reshape.cli.options import JSON_OPTION, NEW_FILE, Connection, connection_options
+from tensor_reshape.cli.options import JSON_OPTION, NEW_FILE, OPTIONAL_SERVER_OPTION, Connection, connection_options
 from tensor_reshape.cli.outputs import write_file
-from tensor_reshape.cli.parameter_types import Choices, InputShapes, ServerAddress
+from tensor_reshape.cli.parameter_types import Choices, InputShapes
 from tensor_reshape.client import infer_locally
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ profile is undecided. Of several files, the first of these codes counts.
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The output.")
 @JSON_OPTION
-@connection_options(default_server=None)
+@partial(connection_options, server_option=OPTIONAL_SERVER_OPTION)
 def check(
     connection: Connection,
     *,

@@ -69,7 +69,7 @@ class Connection(NamedTuple):
     """The connection options of a command. A client is created only when `open` is called.
 
     Attributes:
-        server: the address of the server.
+        server: the address of the server, or an empty text if the command needs none.
         timeout: the timeout of each call, in seconds.
         options: the TLS options and the token options, by parameter name.
         has_local: whether the command also works without a server, if the user adds --local.
@@ -127,17 +127,20 @@ LOCAL_SERVER_OPTION = _build_server_option(
     ListenAddress(), ["TENSOR_RESHAPE_SERVER", "TENSOR_RESHAPE_HEALTH_LISTEN", "TENSOR_RESHAPE_LISTEN"]
 )
 """The option --server with another default: the server that the environment configures, as in a container."""
+OPTIONAL_SERVER_OPTION = click.option(
+    "--server", type=ServerAddress(), help="Ask the server at this address, HOST:PORT. By default, no server is asked."
+)
 
 
 def connection_options(command: _Command, server_option: Callable[[_Command], _Command] = _SERVER_OPTION) -> _Command:
     """Adds the connection options to a command. The command receives a `Connection` as its first argument."""
 
     @functools.wraps(command)
-    def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
+    def prepared(*arguments: object, server: str | None, timeout: float, **options: object) -> None:
         # The connection options are removed here, because a command accepts only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
         has_local = any(param.name == "local" for param in click.get_current_context().command.params)
-        command(Connection(server, timeout, connection, has_local), *arguments, **options)
+        command(Connection(server or "", timeout, connection, has_local), *arguments, **options)
 
     return _add_options(
         prepared,
