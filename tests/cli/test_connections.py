@@ -101,7 +101,7 @@ def test_command_that_reaches_no_server_names_its_options(tmp_path: Path, file: 
     plain = ("--shape", "6", "--no-special-zero")
     for command, has_local in (
         (("infer", "--data", "6", *plain), True),
-        (("check", model), True),
+        (("check", model), False),
         (("health",), False),
         (("static", file, *plain, "-o", tmp_path / "out.npy"), False),
     ):

@@ -119,8 +119,8 @@ def test_system_error_names_the_file_and_the_cause(tmp_path: Path):
     model.write_bytes((Path(__file__).parents[2] / "examples" / "frozen_batch.xml").read_bytes())
     weights = model.with_suffix(".bin")
     weights.mkdir()
-    outcome = run_command("check", "--local", model)
-    assert (outcome.code, outcome.errors) == (1, [f"Error: {weights}: Is a directory"])
+    outcome = run_command("check", model)
+    assert (outcome.code, outcome.errors) == (2, [f"Error: {model}: {weights}: Is a directory"])
 
 
 def test_json_error_goes_to_stderr_if_the_reader_of_stdout_is_gone():

@@ -120,7 +120,7 @@ def test_unknown_operator_leaves_the_model_undecided_and_is_named():
     model.graph.node.insert(0, helper.make_node("Fold", ["x"], ["f"], "fold", domain="com.example"))
     model.graph.node[2].input[0] = "f"
     report = check_model(model)
-    assert (report.verdict, report.undecided) == (ModelVerdict.UNDECIDED, ("y: unknown are com.example Fold fold",))
+    assert (report.verdict, report.undecided) == (ModelVerdict.UNDECIDED, ("y, because of com.example Fold fold",))
 
 
 def test_check_without_probes_tries_no_sizes():

@@ -164,6 +164,10 @@ def _check(  # the options of the command
         raise _ProfileFault(message) from None
     except ModelError as error:
         return Checked(path=model, error=str(error))
+    except ConnectionError:  # about the server, not about the file
+        raise
+    except OSError as error:
+        return Checked(path=model, error=f"{error.filename}: {error.strerror}")
     if write is not None:
         write_file(write, annotated.SerializeToString())
     return Checked(path=model, report=report, profiles=tested, fail_on=fail_on)

@@ -142,7 +142,7 @@ def _list_undecided(
         if decision is not None and decision.cause and not _is_decided(finding, probes):
             causes.setdefault(decision.cause, []).append(finding.node.label)
     for cause, labels in causes.items():
-        yield f"{', '.join(labels)}: unknown are {cause}"
+        yield f"{', '.join(labels)}, because of {cause}"
 
 
 def _is_decided(finding: Finding, probes: Probes) -> bool:

@@ -115,7 +115,7 @@ class Decision(NamedTuple):
         if self.error is not None:
             return f"{shapes} rejected: {self.error} [{self.error.reason}]"
         return (
-            f"{shapes} undecided: unknown are {self.cause}" if self.cause else f"{shapes} is {format_dims(self.output)}"
+            f"{shapes} undecided, because of {self.cause}" if self.cause else f"{shapes} is {format_dims(self.output)}"
         )
 
 
