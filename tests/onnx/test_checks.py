@@ -15,6 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from hypothesis_profiles import examples
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
+from tensor_reshape.onnx.formulas import compute, read_formula
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
 from tensor_reshape.onnx.checks import find_key
 from tensor_reshape.rules.dims import find_bounds
@@ -224,5 +225,13 @@ def evaluate(dim: onnx.TensorShapeProto.Dimension, sizes: dict[str, int], defaul
         return dim.dim_value if dim.HasField("dim_value") else default
     product = read_product(dim.dim_param)
     assert product is not None
-    above, below = (prod(sizes[name] for name in names) for names in (product.factors, product.divisors))
+    above, below = (prod(find_size(name, sizes) for name in names) for names in (product.factors, product.divisors))
     return Fraction(product.coefficient * above, product.divisor * below)
+
+
+def find_size(name: str, sizes: dict[str, int]) -> int:
+    """Returns the size of a name, which may be a formula."""
+    formula = read_formula(name)
+    size = sizes.get(name) if formula is None else compute(formula, sizes)
+    assert size is not None
+    return size

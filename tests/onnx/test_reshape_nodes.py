@@ -103,12 +103,9 @@ def test_values_shadowed_or_in_sibling_graphs_are_unknown():
 
 
 def test_nested_onnx_graph_name_contains_its_outer_graphs():
-    node = helper.make_node("If", ["c"], ["z"])
-    assert (name_graph("", node, "then_branch"), name_graph("y.body", node, "then_branch")) == (
-        "z.then_branch",
-        "y.body/z.then_branch",
-    )
-    assert name_graph("", helper.make_node("Loop", [], ["", "z"]), "body") == "z.body"
+    names = [name_graph(graph, ["z"], "", "then_branch") for graph in ("", "y.body")]
+    assert names == ["z.then_branch", "y.body/z.then_branch"]
+    assert name_graph("", ["", "z"], "", "body") == "z.body"
 
 
 def test_cyclic_onnx_graph_is_read_only_once():

@@ -18,7 +18,7 @@ def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, o
     yield path, graph
     for node in graph.node:
         for attribute, inner in list_subgraphs(node):
-            yield from list_graphs(inner, name_graph(path, node, attribute))
+            yield from list_graphs(inner, name_graph(path, node.output, node.name, attribute))
 
 
 def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[AnyDim, ...]]:
@@ -43,6 +43,17 @@ def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> Non
             for dim in shape.dim:
                 if dim.dim_param and not params.has(dim.dim_param.strip()):
                     dim.dim_param += suffix
+
+
+def strip_claims(model: onnx.ModelProto) -> None:
+    """Removes the shapes that a model declares for outputs of nodes, except for nodes that onnx does not know."""
+    for _, graph in list_graphs(model.graph):
+        unknown = {
+            output for node in graph.node if not onnx.defs.has(node.op_type, node.domain) for output in node.output
+        }
+        for info in (*graph.value_info, *graph.output):
+            if info.type.HasField("tensor_type") and info.name not in unknown:
+                info.type.tensor_type.ClearField("shape")
 
 
 def strip_shapes(model: onnx.ModelProto) -> None:

@@ -48,7 +48,10 @@ def add(one: AnyDim, other: AnyDim) -> AnyDim:
     # The sum of a named dim and a number is at least this number. The lower bound matters, because an item of a
     # requested shape that is above 0 copies no dim.
     low = sum(dim for dim in (one, other) if isinstance(dim, int))
-    return _name(f"{_describe(one, left)} + {_describe(other, right)}", low)
+    texts = [_describe(one, left), _describe(other, right)]
+    if isinstance(one, int):
+        texts.reverse()  # a number is written last, as in the formulas of onnx-shape-inference
+    return _name(" + ".join(texts), low)
 
 
 def subtract(one: AnyDim, other: AnyDim) -> AnyDim:

@@ -28,6 +28,7 @@ from tensor_reshape.onnx.annotations import (
     list_graphs,
     read_shapes,
     rename_params,
+    strip_claims,
     strip_shapes,
     write_shapes,
 )
@@ -41,6 +42,7 @@ from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
 from tensor_reshape.onnx.requirements import NodeConditions, find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
+from tensor_reshape.onnx.symbols import add_symbols
 from tensor_reshape.rules.dims import AnyDim, Interval
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import MAX_RANK
@@ -103,7 +105,7 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     """Checks a model, and also returns a copy of it with the inferred output shapes.
 
     Only unknown dims are written to the model. Declared dims are not changed, even if they are wrong. A written dim is
-    a number, a name in the model, or a product of such names. The shapes of nodes in functions are not written, because
+    a number, a name in the model, a formula such as `floor(h/2)`, or a product of these. The shapes of nodes in functions are not written, because
     they may differ between calls of the function.
 
     Raises:
@@ -163,15 +165,20 @@ def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport,
     declared, stated = read_shapes(expanded, params), _read_declared(expanded, params)
     probed = source._replace(model=expanded)
     strip_shapes(expanded)
+    if source.operation == "onnx_reshape":  # the ports of an IR have the shapes that its nodes computed
+        strip_claims(expanded)
     current, note = infer_model(expanded)
     rename_params(current, params, "_onnx")
     inferred = read_shapes(current, params)
+    add_symbols(current, expanded, params)
     last = _infer_in_rounds(probed, current, params, ask)
     findings = [
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
     ]
-    requirements, contradiction = find_requirements(last.list_conditions(), _list_input_names(expanded, params))
+    requirements, contradiction = find_requirements(
+        last.list_conditions(), _list_input_names(expanded, params), params.formulas
+    )
     report = ModelReport(
         findings=tuple(findings),
         notes=tuple(filter(None, (note, source.note))),
@@ -242,6 +249,7 @@ def _infer_in_rounds(source: Source, inferred: onnx.ModelProto, params: DimParam
         write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)
         rename_params(inferred, params, f"_onnx{turn}")
+        add_symbols(inferred, model, params)
     message = (
         f"the check needs more than {_MAX_ALL_ROUNDS} rounds, because too many targets are computed from the outputs "
         "of other Reshape nodes"

@@ -2,7 +2,8 @@
 
 Invariants:
 
-- A condition that a probe refutes is not reported.
+- A condition that a probe refutes is not reported. A condition with a formula such as `floor(h/2)` is only reported if a
+  node rejects sizes that violate it.
 - If a Reshape node rejects sizes, a condition that the sizes violate explains it. Otherwise it is a finding of its own.
 """
 
@@ -12,7 +13,7 @@ from typing import TypeAlias
 
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.interpreter import Dims
-from tensor_reshape.onnx.probes import Probes, Rejection, Sizes, evaluate_dim, format_sizes, is_refuted, read_value
+from tensor_reshape.onnx.probes import Probes, Rejection, Sizes, evaluate_dim, format_sizes, is_refuted
 from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdict
 from tensor_reshape.onnx.requirements import Requirement
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim
@@ -33,14 +34,18 @@ def confirm(report: ModelReport, probes: Probes, declared: Declared, params: Dim
         params: the names of its dims.
     """
     keys = [(finding.node.graph, finding.node.output) for finding in report.findings]
-    kept = tuple(one for one in report.requirements if not is_refuted(one, keys, probes, params))
+    kept = tuple(
+        one
+        for one in report.requirements
+        if not is_refuted(one, keys, probes) and (params.formulas.isdisjoint(one.condition.symbols) or _is_seen(one, probes))
+    )
     findings = [*report.findings]
     if probes.is_static and probes.best is not None:
         for place, key in enumerate(keys):
             decision = probes.best.decisions.get(key)
             if decision is not None and decision.error is not None:
                 findings[place] = replace(findings[place], answer=decision.error, verdict=Verdict.REJECTED)
-    failed = {} if probes.base is None else _explain(probes, kept, keys, findings, params)
+    failed = {} if probes.base is None else _explain(probes, kept, keys, findings)
     return replace(
         report,
         findings=tuple(findings),
@@ -55,15 +60,20 @@ def confirm(report: ModelReport, probes: Probes, declared: Declared, params: Dim
     )
 
 
+def _is_seen(requirement: Requirement, probes: Probes) -> bool:
+    """Whether a node rejects sizes that violate a requirement, or no sizes are known that all nodes accept."""
+    return probes.base is None or any(_is_violated(requirement, rejection) for rejection in probes.rejections)
+
+
 def _explain(
-    probes: Probes, kept: Sequence[Requirement], keys: Sequence[Key], findings: Sequence[Finding], params: DimParams
+    probes: Probes, kept: Sequence[Requirement], keys: Sequence[Key], findings: Sequence[Finding]
 ) -> dict[Key, FailedProbe]:
     """Returns the rejections that no condition explains, one for each node."""
     failed: dict[Key, FailedProbe] = {}
     for rejection in probes.rejections:
         if rejection.key in failed or rejection.key not in keys:
             continue
-        if not any(_is_violated(one, rejection, params) for one in kept):
+        if not any(_is_violated(one, rejection) for one in kept):
             place = keys.index(rejection.key)
             failed[rejection.key] = FailedProbe(
                 node=place, label=findings[place].node.label, sizes=rejection.sizes, decision=rejection.decision
@@ -71,10 +81,9 @@ def _explain(
     return failed
 
 
-def _is_violated(requirement: Requirement, rejection: Rejection, params: DimParams) -> bool:
-    values = {name: read_value(name, rejection.sizes, rejection.run, params) for name in requirement.condition.symbols}
-    known = {name: value for name, value in values.items() if value is not None}
-    return len(known) < len(values) or not requirement.condition.holds(known)
+def _is_violated(requirement: Requirement, rejection: Rejection) -> bool:
+    condition = requirement.condition
+    return not condition.symbols <= rejection.sizes.keys() or not condition.holds(rejection.sizes)
 
 
 def _list_needs(probes: Probes) -> Iterator[str]:

@@ -10,11 +10,13 @@ Invariants:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import TypeAlias
 
 import onnx
 
+from tensor_reshape.onnx.formulas import list_words, read_formula
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_legal_expression, name_dim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name, read_product
@@ -27,7 +29,11 @@ _NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})
 
 
 class DimParams:
-    """The names of all dims of a model."""
+    """The names of all dims of a model.
+
+    Attributes:
+        formulas: the formulas that `admit` has accepted.
+    """
 
     def __init__(self, params: Iterable[str], bounds: Mapping[str, Interval] = MappingProxyType({})) -> None:
         """Stores the names of dims in the model, and the limits of some of them."""
@@ -35,7 +41,7 @@ class DimParams:
         self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
-        self._places = dict[str, tuple[Key, int]]()
+        self.formulas: set[str] = set()
 
     def has(self, param: str) -> bool:
         """Whether a text is a name in the model, a name that was read before, or a product of such names."""
@@ -56,9 +62,23 @@ class DimParams:
         """Returns the dims that the model declares, with None for each unknown dim."""
         return tuple(map(self._read_dim, shape.dim))
 
-    def find_place(self, name: str) -> tuple[Key, int] | None:
-        """Returns a tensor and the index of a dim that has a name which nodes compute; None for any other name."""
-        return self._places.get(name)
+    def are_names(self, params: AbstractSet[str]) -> bool:
+        """Whether all texts are names in the model."""
+        return params <= self._params
+
+    def admit(self, param: str) -> bool:
+        """Whether a text is a product of names in the model and of formulas of them, which then count as such names."""
+        product = read_product(param)
+        if product is None or not product.divisor:
+            return False
+        found = {*product.factors, *product.divisors} - self._params
+        for name in found:
+            formula = read_formula(name)
+            if formula is None or not is_name(name) or not list_words(formula) <= self._params:
+                return False
+        self._params |= found
+        self.formulas |= found
+        return True
 
     def is_open(self, dim: AnyDim) -> bool:
         """Whether a dim is unknown, so it is neither a number nor a product of names in the model."""

@@ -10,11 +10,9 @@ Invariants:
 - A probe that only a node other than Reshape rejects is no finding about a Reshape node.
 """
 
-import ast
-import operator
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations, islice
@@ -22,6 +20,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.formulas import compute, list_words, read_formula
 from tensor_reshape.onnx.interpreter import Decision, Dims, Failure, Interpreter, OutOfTimeError, Run
 from tensor_reshape.onnx.models import Source
 from tensor_reshape.onnx.requirements import Requirement
@@ -116,8 +115,8 @@ class FreeDims:
         missing: why no shapes can be built, or an empty text.
     """
 
-    def __init__(self, source: Source, params: DimParams) -> None:
-        """Reads the inputs of a model, except for those with a default value."""
+    def __init__(self, source: Source, params: DimParams, names: Iterable[str]) -> None:
+        """Reads the inputs of a model, except for those with a default value. The names may be formulas of their dims."""
         defaults = {tensor.name for tensor in source.model.graph.initializer}
         self._dims: dict[str, tuple[AnyDim, ...]] = {}
         self.missing = ""
@@ -135,15 +134,28 @@ class FreeDims:
             if isinstance(dim, Dim) and dim.expression is not None
             for symbol in dim.expression.symbols
         }
-        self._computed = {name: tree for name in symbols if (tree := _parse(name, symbols)) is not None}
-        self.bounds = {name: bounds for name, bounds in symbols.items() if name not in self._computed}
+        self._formulas = {
+            name: formula
+            for name in {*symbols, *names}
+            if (formula := read_formula(name)) is not None and list_words(formula) <= symbols.keys()
+        }
+        self.bounds = {name: bounds for name, bounds in symbols.items() if name not in self._formulas}
         first = Counter(str(dims[0]) for dims in self._dims.values() if dims)
         self.leading = {name for name, _ in first.most_common(1)} & set(self.bounds)
 
     def complete(self, sizes: Sizes) -> Sizes:
-        """Returns sizes with those of computed names, such as `past + length`."""
-        computed = {name: _compute(tree, sizes) for name, tree in self._computed.items()}
+        """Returns sizes with those of formulas, such as `past + length`."""
+        computed = {name: compute(formula, sizes) for name, formula in self._formulas.items()}
         return {**sizes, **{name: value for name, value in computed.items() if value is not None}}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the dims, and the formulas of them."""
+        return frozenset({*self.bounds, *self._formulas})
+
+    def uses(self, name: str, other: str) -> bool:
+        """Whether a name is another one, or a formula with it."""
+        return name == other or (name in self._formulas and other in list_words(self._formulas[name]))
 
     def build(self, sizes: Sizes) -> dict[str, Dims] | None:
         """Returns the shapes of the inputs; None if a declared dim is not a whole number for these sizes."""
@@ -156,10 +168,11 @@ class _Search:
     """Tries sizes, until the time is over."""
 
     def __init__(self, source: Source, params: DimParams, requirements: Sequence[Requirement], seconds: float) -> None:
-        self.free = FreeDims(source, params)
+        conditions = [one.condition for one in requirements]
+        self.free = FreeDims(source, params, {name for condition in conditions for name in condition.symbols})
         self._interpreter = Interpreter(source)
         self._conditions = [
-            one.condition for one in requirements if not one.graph and one.condition.symbols <= {*self.free.bounds}
+            one.condition for one in requirements if not one.graph and one.condition.symbols <= self.free.names
         ]
         self._numbers = _list_divisors(self._conditions)
         self._hints = _Hints(requirements)
@@ -172,7 +185,7 @@ class _Search:
         """Returns the result."""
         result = self.result
         result.is_static, result.leading = not self.free.bounds, self.free.leading
-        result.names = frozenset(self.free.complete(dict.fromkeys(self.free.bounds, 1)))
+        result.names = self.free.names
         if self.free.missing:
             result.reason = self.free.missing
             return result
@@ -289,7 +302,7 @@ class _Search:
             yield from self._solve({**sizes, name: self._fit(name, size)}, rest, lead)
 
     def _is_bound(self, name: str) -> bool:
-        return any(name in condition.symbols for condition in self._conditions)
+        return any(self.free.uses(symbol, name) for condition in self._conditions for symbol in condition.symbols)
 
     def _spread(self, lead: int, size: int) -> Sizes:
         return {name: self._fit(name, lead if name in self.free.leading else size) for name in self.free.bounds}
@@ -313,16 +326,23 @@ class _Search:
             if run is None or _accepts(run):
                 continue
             names = [name for name in changed if changed[name] != base[name]]
-            partner = self._find_partner(base, changed, names[0]) if len(names) == 1 else None
+            is_first = bool(run.rejections) and not (run.failures and _fails_first(run))
+            is_expected = is_first and self._is_expected(changed)
+            partner = None if is_expected or len(names) > 1 else self._find_partner(base, changed, names[0])
             if partner is not None:
                 self._tie({names[0], partner})
-            elif run.rejections and not (run.failures and _fails_first(run)):
+            elif is_first:
                 key, decision = next(iter(run.rejections.items()))
                 self.result.rejections.append(Rejection(key, self.free.complete(changed), decision, run))
             elif not any(tie & {*names} for tie in self.result.ties):
                 failure = next(iter(run.failures.values()))
                 if failure.label not in {need.failure.label for need in self.result.needs}:
                     self.result.needs.append(Need({name: changed[name] for name in names}, failure))
+
+    def _is_expected(self, sizes: Sizes) -> bool:
+        """Whether sizes violate a condition."""
+        known = self.free.complete(sizes)
+        return any(one.symbols <= known.keys() and not one.holds(known) for one in self._conditions)
 
     def _tie(self, names: set[str]) -> None:
         """Adds a group of dims, which is merged with the groups that have some of them."""
@@ -401,34 +421,21 @@ def format_sizes(sizes: Sizes) -> str:
     return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes, params: DimParams) -> bool:
+def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes) -> bool:
     """Whether a node with the requirement accepts sizes that do not satisfy it.
 
     Args:
         requirement: the requirement.
         keys: the graph and the output of each Reshape node of the model.
         probes: the result of the probes.
-        params: the names of the dims.
     """
+    condition = requirement.condition
     for sizes, run in probes.accepted:
-        values = {name: read_value(name, sizes, run, params) for name in requirement.condition.symbols}
-        known = {name: value for name, value in values.items() if value is not None}
         found = [run.decisions.get(keys[node]) for node in requirement.nodes]
         is_accepted = any(one is not None and one.error is None and not one.cause for one in found)
-        if is_accepted and len(known) == len(values) and not requirement.condition.holds(known):
+        if is_accepted and condition.symbols <= sizes.keys() and not condition.holds(sizes):
             return True
     return False
-
-
-def read_value(name: str, sizes: Sizes, run: Run, params: DimParams) -> int | None:
-    """Returns the size of a dim of the model in a run, or None if it is unknown."""
-    if name in sizes:
-        return sizes[name]
-    place = params.find_place(name)
-    tensor = None if place is None else run.tensors.get(place[0])
-    if place is None or tensor is None or tensor.dims is None or place[1] >= len(tensor.dims):
-        return None
-    return tensor.dims[place[1]]
 
 
 def _list_divisors(conditions: Iterable[Condition]) -> list[int]:
@@ -457,38 +464,6 @@ def _fails_first(run: Run) -> bool:
     """Whether another node fails before the first Reshape node that rejects the sizes."""
     order = {name: place for place, name in enumerate(run.tensors)}
     return min(map(order.__getitem__, run.failures)) < min(map(order.__getitem__, run.rejections))
-
-
-def _parse(name: str, names: Iterable[str]) -> ast.expr | None:
-    """Returns the syntax tree of a name that consists of other names, such as `past + length`."""
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        tree = ast.parse(name.strip(), mode="eval").body
-        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        if isinstance(tree, ast.BinOp) and used and used <= set(names):
-            return tree
-    return None
-
-
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
-def _compute(tree: ast.expr, sizes: Sizes) -> int | None:
-    """Returns the value of a syntax tree of integers and names; None if it has none."""
-    if isinstance(tree, ast.Constant):
-        return tree.value if type(tree.value) is int else None
-    if isinstance(tree, ast.Name):
-        return sizes.get(tree.id)
-    if not isinstance(tree, ast.BinOp) or type(tree.op) not in _OPERATORS:
-        return None
-    left, right = _compute(tree.left, sizes), _compute(tree.right, sizes)
-    if left is None or right is None or (right == 0 and isinstance(tree.op, ast.FloorDiv)):
-        return None
-    return _OPERATORS[type(tree.op)](left, right)
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:

@@ -2,8 +2,8 @@
 
 Invariants:
 
-- A requirement contains only names of input dims. A condition that contains another name, for example a dim that onnx
-  has named, is used to find contradictions and values, but is not a requirement.
+- A requirement contains only names of input dims, and formulas of such names. A condition that contains another name,
+  for example a dim that onnx has named, is used to find contradictions and values, but is not a requirement.
 - Each node of the main graph runs in every run of the model. A node of a subgraph, for example of a branch of an If,
   may not run. Its conditions are requirements with the path of the subgraph, and never cause a contradiction.
 """
@@ -15,6 +15,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from tensor_reshape.onnx.constraints import Demand, find_contradiction, solve
+from tensor_reshape.onnx.formulas import list_words, read_formula
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, Symbol, make_expression
 from tensor_reshape.rules.json_format import Json, describe_condition
@@ -53,7 +54,7 @@ class Requirement:
     """A condition that the inputs of a model must satisfy.
 
     Attributes:
-        condition: the condition. Its names are names of input dims.
+        condition: the condition. Its names are names of input dims, or formulas of them.
         nodes: the indices of the nodes that demand the condition.
         labels: the names of these nodes, or of their outputs.
         graph: the path of the subgraph with the nodes. If the subgraph does not run, the condition does not apply. The
@@ -114,14 +115,16 @@ def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
 
 
 def find_requirements(
-    nodes: Sequence[NodeConditions], inputs: AbstractSet[str]
+    nodes: Sequence[NodeConditions], inputs: AbstractSet[str], formulas: Iterable[str] = ()
 ) -> tuple[tuple[Requirement, ...], tuple[Demand, ...]]:
     """Returns the requirements of a model, and a smallest set of conditions that no input with elements satisfies.
 
     Args:
         nodes: the conditions of each Reshape node.
         inputs: the names of the input dims.
+        formulas: names that are formulas, such as `floor(h/2)`.
     """
+    names = {*inputs, *(name for name in formulas if (tree := read_formula(name)) and list_words(tree) <= inputs)}
     # Two nodes may call different dims by the same position, such as `data[0]`. Conditions with positions are not used.
     demands: dict[tuple[str, Condition], list[Demand]] = {}
     for index, node in enumerate(nodes):
@@ -134,7 +137,7 @@ def find_requirements(
     found = [
         _make_requirement(group[0].condition, [demand.node for demand in group], nodes)
         for (graph, condition), group in demands.items()
-        if condition.symbols <= inputs and not (graph and ("", condition) in demands)
+        if condition.symbols <= names and not (graph and ("", condition) in demands)
     ]
     stated = {name for one in found if one.verdict is ModelVerdict.FROZEN for name in one.condition.symbols}
     for name, (value, (source, place)) in solve(always).values.items():

@@ -127,9 +127,16 @@ def is_reshape(node: onnx.NodeProto) -> bool:
     return node.op_type == "Reshape" and node.domain in {"", "ai.onnx"} and len(node.output) > 0
 
 
-def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
-    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost."""
-    output = next(filter(None, node.output), node.name)  # an optional output that is not used has an empty name
+def name_graph(graph: str, outputs: Sequence[str], name: str, attribute: str) -> str:
+    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost.
+
+    Args:
+        graph: the path of the graph with the node.
+        outputs: the outputs of the node.
+        name: the name of the node.
+        attribute: the attribute of the node that contains the graph.
+    """
+    output = next(filter(None, outputs), name)  # an optional output that is not used has an empty name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
 
@@ -144,7 +151,7 @@ def _read_graph(graph: onnx.GraphProto, path: str, scope: _Scope, params: DimPar
     for node in graph.node:
         _read_node(node, path, scope, nodes)
         for attribute, inner in list_subgraphs(node):
-            _read_graph(inner, name_graph(path, node, attribute), scope.nest(), params, nodes)
+            _read_graph(inner, name_graph(path, node.output, node.name, attribute), scope.nest(), params, nodes)
 
 
 def _read_node(node: onnx.NodeProto, path: str, scope: _Scope, nodes: list[ReshapeNode]) -> None:

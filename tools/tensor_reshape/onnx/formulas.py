@@ -1,0 +1,81 @@
+"""Reads and computes names of dims that are formulas of other names, such as `past + length` or `floor(h/2)`."""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from math import ceil, floor
+from typing import TypeAlias
+
+Formula: TypeAlias = ast.expr
+
+_KINDS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
+_MAX_CHARACTERS = 1000  # Python's parser is recursive
+_MAX_POWER = 8
+_FUNCTIONS: Mapping[str, Callable[..., Fraction | int]] = {
+    "floor": floor,
+    "ceiling": ceil,
+    "Max": max,
+    "max": max,
+    "Min": min,
+    "min": min,
+    "Mod": operator.mod,
+    "mod": operator.mod,
+}
+_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def read_formula(text: str) -> Formula | None:
+    """Returns the syntax tree of a formula, and None for any other text or a single name."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(text.strip(), mode="eval").body if len(text) <= _MAX_CHARACTERS else None
+        if isinstance(tree, ast.BinOp | ast.Call) and all(isinstance(node, _KINDS) for node in ast.walk(tree)):
+            return tree if list_words(tree) else None
+    return None
+
+
+def list_words(formula: Formula) -> set[str]:
+    """Returns the names in a formula, without those of functions."""
+    functions = {id(node.func) for node in ast.walk(formula) if isinstance(node, ast.Call)}
+    return {node.id for node in ast.walk(formula) if isinstance(node, ast.Name) and id(node) not in functions}
+
+
+def compute(formula: Formula, sizes: Mapping[str, int]) -> int | None:
+    """Returns the value of a formula; None if it is unknown, is no whole number, or is below 0."""
+    with suppress(ZeroDivisionError, TypeError, RecursionError):
+        value = _compute(formula, sizes)
+        return int(value) if value is not None and value >= 0 and value == int(value) else None
+    return None
+
+
+def _compute(node: ast.expr, sizes: Mapping[str, int]) -> Fraction | None:
+    if isinstance(node, ast.Constant):
+        return Fraction(node.value) if type(node.value) is int else None
+    if isinstance(node, ast.Name):
+        return Fraction(sizes[node.id]) if node.id in sizes else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _compute(node.operand, sizes)
+        return None if value is None else -value
+    if isinstance(node, ast.Call):
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        return _apply(_FUNCTIONS.get(name), [_compute(argument, sizes) for argument in node.args])
+    if not isinstance(node, ast.BinOp):
+        return None
+    operands = [_compute(node.left, sizes), _compute(node.right, sizes)]
+    if isinstance(node.op, ast.Pow):
+        base, power = operands
+        is_small = base is not None and power is not None and 0 <= power <= _MAX_POWER and power == int(power)
+        return base ** int(power) if is_small and base is not None and power is not None else None
+    return _apply(_OPERATORS.get(type(node.op)), operands)
+
+
+def _apply(function: Callable[..., Fraction | int] | None, values: list[Fraction | None]) -> Fraction | None:
+    return None if function is None or not values or None in values else Fraction(function(*values))
