@@ -37,7 +37,9 @@ def test_formula_without_a_whole_value_has_none(text: str):
     assert compute(formula, {"past": 6, "length": 11, "zero": 0}) is None
 
 
-@pytest.mark.parametrize("text", ["", "past", "7", "2 + 3", "past +", "past.length + 1", "[past, 1]", "(" * 300, "a" * 2000])
+@pytest.mark.parametrize(
+    "text", ["", "past", "7", "2 + 3", "past +", "past.length + 1", "[past, 1]", "(" * 300, "a" * 2000]
+)
 def test_other_text_is_no_formula(text: str):
     assert read_formula(text) is None
 

@@ -95,7 +95,9 @@ def test_formula_in_the_graph_of_a_node_is_known():
 
 
 def test_declared_shape_of_an_operator_that_onnx_does_not_know_is_believed():
-    report = check("g (float[b,6] x) => (float[] y) <float[b,8] p> { p = x.y.Widen(x) " + TARGET.format(items="-1,4") + " }")
+    report = check(
+        "g (float[b,6] x) => (float[] y) <float[b,8] p> { p = x.y.Widen(x) " + TARGET.format(items="-1,4") + " }"
+    )
     assert str(report.findings[0]) == "y: [b, 8] under [-1, 4] is [2*b, 4]"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import click
@@ -28,6 +28,22 @@ _REMARKS = {
     "open": "; it stays unknown",
 }
 """A remark after the line of a node, by its verdict."""
+
+
+class Problem(NamedTuple):
+    """A finding or a remark about a model.
+
+    Attributes:
+        level: error, warning or note, as in SARIF.
+        kind: a verdict, or the kind of a remark.
+        text: the problem in one sentence, or in several lines.
+        finding: the node, or None if the problem is about the model.
+    """
+
+    level: str
+    kind: str
+    text: str
+    finding: "Finding | None" = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,38 +84,41 @@ class Checked:
             "profiles": [profile.to_json() for profile in self.profiles],
         }
 
-    def list_problems(self) -> "Iterator[tuple[str, str, str, Finding | None]]":
-        """Yields the level, the kind, the text and the node of each finding and remark."""
-        report = self.report
-        if report is None:
-            yield "error", "no-model", self.error, None
+    def list_problems(self) -> "Iterator[Problem]":
+        """Yields each finding and remark."""
+        if self.report is None:
+            yield Problem("error", "no-model", self.error)
             return
+        yield from self._list_node_problems(self.report)
+        if self.report.contradiction:
+            labels = [(one, self.report.findings[node].node.label) for one, node in self.report.contradiction]
+            listed = ", ".join(f"{one} (node {label})" for one, label in labels)
+            text = f"This model accepts no input with elements: {listed}"
+            yield Problem(self._level("contradiction"), "contradiction", text)
+        for text in self.report.undecided:
+            yield Problem("warning", "undecided", f"undecided: {text}")
+        for text in self.report.claims:
+            yield Problem(self._level("disagrees"), "disagrees", text)
+        for text in self.report.remarks:
+            yield Problem("note", text.partition(":")[0], text)
+        for profile in self.profiles:
+            level = {"accepted": "note", "undecided": "warning"}.get(profile.result, "error")
+            yield Problem(level, "profile", "\n  ".join((format_profile(profile), *profile.problems)))
+
+    def _list_node_problems(self, report: "ModelReport") -> "Iterator[Problem]":
+        """Yields the findings about single nodes."""
         for finding in report.findings:
             if finding.verdict.value == "rejected":
-                yield self._level("rejected"), "rejected", str(finding), finding
+                yield Problem(self._level("rejected"), "rejected", str(finding), finding)
+            for text in finding.disagreements:
+                yield Problem(self._level("disagrees"), "disagrees", f"{finding.node.label}: {text}", finding)
         for requirement in report.requirements:
             kind = requirement.verdict.value
             if kind != "ok":
                 text = f"This model requires: {requirement}"
-                yield self._level(kind), kind, text, report.findings[requirement.nodes[0]]
+                yield Problem(self._level(kind), kind, text, report.findings[requirement.nodes[0]])
         for failed in report.failed_probes:
-            yield self._level("restricted"), "restricted", str(failed), report.findings[failed.node]
-        if report.contradiction:
-            listed = (f"{one} (node {report.findings[node].node.label})" for one, node in report.contradiction)
-            text = f"This model accepts no input with elements: {', '.join(listed)}"
-            yield self._level("contradiction"), "contradiction", text, None
-        for text in report.undecided:
-            yield "warning", "undecided", f"undecided: {text}", None
-        for finding in report.findings:
-            for text in finding.disagreements:
-                yield self._level("disagrees"), "disagrees", f"{finding.node.label}: {text}", finding
-        for text in report.claims:
-            yield self._level("disagrees"), "disagrees", text, None
-        for text in report.remarks:
-            yield "note", text.partition(":")[0], text, None
-        for profile in self.profiles:
-            level = {"accepted": "note", "undecided": "warning"}.get(profile.result, "error")
-            yield level, "profile", "\n  ".join((format_profile(profile), *profile.problems)), None
+            yield Problem(self._level("restricted"), "restricted", str(failed), report.findings[failed.node])
 
     def _level(self, kind: str) -> str:
         return "error" if kind in self.fail_on else "warning" if kind == "restricted" else "note"
@@ -143,7 +162,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
         return
     report = one.report
     width = min(_WIDEST, max((len(finding.node.label) for finding in report.findings), default=0))
-    troubled = {id(finding) for level, _, _, finding in one.list_problems() if finding is not None and level != "note"}
+    troubled = {id(problem.finding) for problem in one.list_problems() if problem.level != "note"}
     for finding in report.findings:
         label, _, rest = str(finding).partition(": ")
         color = "red" if finding.verdict.value == "rejected" else None
@@ -160,10 +179,10 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
         for requirement in report.requirements:
             if requirement.verdict.value == "ok":
                 yield prefix + escape_unprintable(f"This model requires: {requirement}")
-    for level, kind, text, finding in one.list_problems():
-        if kind != "rejected" and not (kind == "disagrees" and finding is not None):
-            lines = (escape_unprintable(line) for line in text.split("\n"))
-            yield from (click.style(prefix + line, fg=_COLORS[level]) for line in lines)
+    for problem in one.list_problems():
+        if problem.kind != "rejected" and (problem.kind != "disagrees" or problem.finding is None):
+            lines = (escape_unprintable(line) for line in problem.text.split("\n"))
+            yield from (click.style(prefix + line, fg=_COLORS[problem.level]) for line in lines)
     yield click.style(f"{prefix}{_summarize(report)}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
 
 
@@ -228,16 +247,16 @@ def _write_junit(checked: Sequence[Checked]) -> str:
         labels = [finding.node.label for finding in one.report.findings] if one.report else []
         for place, label in enumerate(labels):
             case = ET.SubElement(suite, "testcase", classname=str(one.path), name=_clean(label))
-            finding = one.report.findings[place] if one.report else None
-            _add_failures(case, [problem for problem in problems if problem[3] is not None and problem[3] is finding])
+            own = one.report.findings[place] if one.report else None
+            _add_failures(case, [problem for problem in problems if problem.finding is own])
         case = ET.SubElement(suite, "testcase", classname=str(one.path), name="model")
-        _add_failures(case, [problem for problem in problems if problem[3] is None])
+        _add_failures(case, [problem for problem in problems if problem.finding is None])
         suite.set("tests", str(len(labels) + 1))
         suite.set("failures", str(len(suite.findall("testcase/failure"))))
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def _add_failures(case: ET.Element, problems: "Sequence[tuple[str, str, str, Finding | None]]") -> None:
+def _add_failures(case: ET.Element, problems: Sequence[Problem]) -> None:
     errors = [text for level, _, text, _ in problems if level == "error"]
     undecided = [text for level, kind, text, _ in problems if level == "warning" and kind in {"undecided", "profile"}]
     for tag, texts in (("failure", errors), ("skipped", [] if errors else undecided)):

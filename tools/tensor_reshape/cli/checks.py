@@ -23,8 +23,8 @@ _IR_BYTES = 4096  # of an XML file, in which the root of an IR must begin
 _EPILOG = """
 Prints one line for each node: its name, the data shape, the target shape, and the output shape. The library onnx made
 names such as unk__3_onnx; the model does not contain them. Then prints what the model requires of its inputs, and
-remarks. The last line has the verdict. With --explain, lines for the dims follow each node, with the source of each, and
-the conditions include those that only exclude empty tensors.
+remarks. The last line has the verdict. With --explain, the source of each dim follows its node, and the conditions
+include those that only exclude empty tensors.
 
 The exit code is 2 if a file is no model, 3 for a verdict of --fail-on or a rejected profile, and 4 if the check or a
 profile is undecided. Of several files, the first of these codes counts.
@@ -69,8 +69,8 @@ def check(
     """Check the Reshape nodes of models, and show what the models require of their inputs.
 
     A model is an ONNX file, or an OpenVINO IR that consists of model.xml and model.bin. In a folder, every model is
-    checked. The shapes of a model are computed for sizes. The model is not run, and its weights are not read. ONNX nodes
-    follow the rules of ONNX, and IR layers those of Reshape-1. Without --server, no server is needed.
+    checked. The shapes of a model are computed for sizes. The model is not run, and its weights are not read. ONNX
+    nodes follow the rules of ONNX, and IR layers those of Reshape-1. Without --server, no server is needed.
     """
     form = "json" if as_json else form
     shapes = _combine_profiles(profiles)

@@ -105,8 +105,8 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     """Checks a model, and also returns a copy of it with the inferred output shapes.
 
     Only unknown dims are written to the model. Declared dims are not changed, even if they are wrong. A written dim is
-    a number, a name in the model, a formula such as `floor(h/2)`, or a product of these. The shapes of nodes in functions are not written, because
-    they may differ between calls of the function.
+    a number, a name in the model, a formula such as `floor(h/2)`, or a product of these. The shapes of nodes in
+    functions are not written, because they may differ between calls of the function.
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.

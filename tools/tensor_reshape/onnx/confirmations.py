@@ -2,8 +2,8 @@
 
 Invariants:
 
-- A condition that a probe refutes is not reported. A condition with a formula such as `floor(h/2)` is only reported if a
-  node rejects sizes that violate it.
+- A condition that a probe refutes is not reported. A condition with a formula such as `floor(h/2)` is only reported if
+  a node rejects sizes that violate it.
 - If a Reshape node rejects sizes, a condition that the sizes violate explains it. Otherwise it is a finding of its own.
 """
 
@@ -37,7 +37,8 @@ def confirm(report: ModelReport, probes: Probes, declared: Declared, params: Dim
     kept = tuple(
         one
         for one in report.requirements
-        if not is_refuted(one, keys, probes) and (params.formulas.isdisjoint(one.condition.symbols) or _is_seen(one, probes))
+        if not is_refuted(one, keys, probes)
+        and (params.formulas.isdisjoint(one.condition.symbols) or _is_seen(one, probes))
     )
     findings = [*report.findings]
     if probes.is_static and probes.best is not None:

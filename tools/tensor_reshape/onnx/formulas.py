@@ -13,24 +13,6 @@ Formula: TypeAlias = ast.expr
 _KINDS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
 _MAX_CHARACTERS = 1000  # Python's parser is recursive
 _MAX_POWER = 8
-_FUNCTIONS: Mapping[str, Callable[..., Fraction | int]] = {
-    "floor": floor,
-    "ceiling": ceil,
-    "Max": max,
-    "max": max,
-    "Min": min,
-    "min": min,
-    "Mod": operator.mod,
-    "mod": operator.mod,
-}
-_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 
 
 def read_formula(text: str) -> Formula | None:
@@ -56,26 +38,48 @@ def compute(formula: Formula, sizes: Mapping[str, int]) -> int | None:
     return None
 
 
-def _compute(node: ast.expr, sizes: Mapping[str, int]) -> Fraction | None:
-    if isinstance(node, ast.Constant):
-        return Fraction(node.value) if type(node.value) is int else None
-    if isinstance(node, ast.Name):
-        return Fraction(sizes[node.id]) if node.id in sizes else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _compute(node.operand, sizes)
-        return None if value is None else -value
-    if isinstance(node, ast.Call):
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        return _apply(_FUNCTIONS.get(name), [_compute(argument, sizes) for argument in node.args])
-    if not isinstance(node, ast.BinOp):
+def _compute(node: ast.AST, sizes: Mapping[str, int]) -> Fraction | None:
+    match node:
+        case ast.Constant(value=int(number)):
+            return Fraction(number)
+        case ast.Name(id=name):
+            return Fraction(sizes[name]) if name in sizes else None
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _apply(operator.neg, [_compute(operand, sizes)])
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return _apply(_FUNCTIONS.get(name), [_compute(argument, sizes) for argument in arguments])
+        case ast.BinOp(left=left, op=symbol, right=right):
+            return _apply(_OPERATORS.get(type(symbol)), [_compute(left, sizes), _compute(right, sizes)])
+    return None
+
+
+def _raise(base: Fraction, power: Fraction) -> Fraction | None:
+    return base ** int(power) if power == int(power) and 0 <= power <= _MAX_POWER else None
+
+
+def _apply(function: Callable[..., Fraction | int | None] | None, values: list[Fraction | None]) -> Fraction | None:
+    if function is None or not values or None in values:
         return None
-    operands = [_compute(node.left, sizes), _compute(node.right, sizes)]
-    if isinstance(node.op, ast.Pow):
-        base, power = operands
-        is_small = base is not None and power is not None and 0 <= power <= _MAX_POWER and power == int(power)
-        return base ** int(power) if is_small and base is not None and power is not None else None
-    return _apply(_OPERATORS.get(type(node.op)), operands)
+    result = function(*values)
+    return None if result is None else Fraction(result)
 
 
-def _apply(function: Callable[..., Fraction | int] | None, values: list[Fraction | None]) -> Fraction | None:
-    return None if function is None or not values or None in values else Fraction(function(*values))
+_FUNCTIONS: Mapping[str, Callable[..., Fraction | int]] = {
+    "floor": floor,
+    "ceiling": ceil,
+    "Max": max,
+    "max": max,
+    "Min": min,
+    "min": min,
+    "Mod": operator.mod,
+    "mod": operator.mod,
+}
+_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction | int | None]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _raise,
+}

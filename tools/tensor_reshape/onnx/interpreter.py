@@ -621,7 +621,9 @@ def _read_graph(graph: onnx.GraphProto, path: str) -> _Graph:
 
 
 def _read_node(node: onnx.NodeProto, path: str) -> _Node:
-    graphs = {name: _read_graph(inner, name_graph(path, node.output, node.name, name)) for name, inner in list_subgraphs(node)}
+    graphs = {
+        name: _read_graph(inner, name_graph(path, node.output, node.name, name)) for name, inner in list_subgraphs(node)
+    }
     return _Node(node, describe(node), {attribute.name: attribute for attribute in node.attribute}, graphs)
 
 

@@ -116,7 +116,7 @@ class FreeDims:
     """
 
     def __init__(self, source: Source, params: DimParams, names: Iterable[str]) -> None:
-        """Reads the inputs of a model, except for those with a default value. The names may be formulas of their dims."""
+        """Reads the inputs of a model, except for those with a default value. The names may be formulas of dims."""
         defaults = {tensor.name for tensor in source.model.graph.initializer}
         self._dims: dict[str, tuple[AnyDim, ...]] = {}
         self.missing = ""

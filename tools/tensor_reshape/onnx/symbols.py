@@ -18,6 +18,7 @@ from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.reshape_nodes import list_shapes, name_graph
 
+
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:
     """Writes formulas into the dims that onnx leaves unknown.
 
@@ -74,7 +75,9 @@ def _list_values(graph: onnx_ir.Graph, path: str = "") -> Iterator[tuple[Key, on
             yield (path, name), value
         for attribute in node.attributes.values():
             if attribute.type is onnx_ir.AttributeType.GRAPH:
-                yield from _list_values(attribute.as_graph(), name_graph(path, outputs, node.name or "", attribute.name))
+                yield from _list_values(
+                    attribute.as_graph(), name_graph(path, outputs, node.name or "", attribute.name)
+                )
 
 
 def _add(shape: onnx.TensorShapeProto, dims: onnx_ir.Shape, params: DimParams) -> None:
