@@ -70,7 +70,8 @@ def test_sizes_that_another_node_rejects_are_a_remark():
 def test_name_that_leaves_the_first_dim_is_a_remark():
     report = reshape("batch,8,4,4", "2,-1")
     assert report.verdict is ModelVerdict.OK
-    assert report.remarks == ("leaves: batch leaves dim 0 at y: dim 1 of its output is 64*batch",)
+    advice = "write [0, -1] instead of [2, -1] to keep batch in dim 0"
+    assert report.remarks == (f"leaves: batch leaves dim 0 at y: dim 1 of its output is 64*batch; {advice}",)
 
 
 def test_group_of_channels_moves_no_name():
@@ -142,10 +143,18 @@ def test_input_without_a_rank_leaves_the_model_undecided():
     ("dims", "items", "advice"),
     [
         ("batch,16,4,4", "1,256", "write [0, 256] instead of [1, 256] to keep batch dynamic"),
-        ("n,12", "2,-1,12", ""),
+        ("length,batch,96", "0,2,96", "write [0, 0, 96] instead of [0, 2, 96] to keep batch dynamic"),
+        ("batch,64,7,7", "-1,1024", "write [0, -1] instead of [-1, 1024] to keep batch in dim 0"),
+        ("batch,length,96", "2,-1,96", "write [0, -1, 96] instead of [2, -1, 96] to keep batch in dim 0"),
+        ("batch,length,64", "0,0,5,-1", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
+        ("batch,length,64", "0,0,5,12", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
+        ("2,7,64", "0,0,4,12", "write 16 instead of 12, because 4 * 16 = 64"),
+        ("2,7,64", "2,7,3,16", "write 4 instead of 3, because 16 * 4 = 64"),
+        ("batch,length,c", "0,0,12,-1", ""),
+        ("batch,length,96", "-1,3,32", ""),
     ],
 )
-def test_frozen_dim_has_advice_what_to_write(dims: str, items: str, advice: str):
+def test_finding_has_advice_what_to_write(dims: str, items: str, advice: str):
     assert reshape(dims, items).findings[0].advice == advice
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from tensor_reshape.onnx.advice import advise_first
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.interpreter import Dims
 from tensor_reshape.onnx.probes import Probes, Rejection, Sizes, evaluate_dim, format_sizes, is_refuted
@@ -104,7 +105,9 @@ def _list_moved_names(findings: Sequence[Finding], probes: Probes) -> Iterator[s
         places = [place for place, dim in enumerate(answer.dims) if place and set(moved) & _list_factors(dim)]
         if moved and places:
             name = format_dim(answer.dims[places[0]])
-            yield f"leaves: {moved[0]} leaves dim 0 at {finding.node.label}: dim {places[0]} of its output is {name}"
+            advice = advise_first(finding.node)
+            text = f"leaves: {moved[0]} leaves dim 0 at {finding.node.label}: dim {places[0]} of its output is {name}"
+            yield f"{text}; {advice}" if advice else text
 
 
 def _list_factors(dim: AnyDim) -> set[str]:
