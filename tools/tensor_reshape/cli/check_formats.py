@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensor_reshape.rules.json_format import Json
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
-REJECTED, UNDECIDED, NO_MODEL = 3, 4, 2
+REJECTED, UNDECIDED, NO_MODEL = 3, 7, 2
 """The exit codes. No model is the worst, and undecided the best of them."""
 
 _WIDEST = 40  # the columns of a terminal that names of nodes may use
