@@ -149,6 +149,7 @@ def test_input_without_a_rank_leaves_the_model_undecided():
         ("batch,length,64", "0,0,5,-1", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
         ("batch,length,64", "0,0,5,12", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
         ("2,7,64", "0,0,4,12", "write 16 instead of 12, because 4 * 16 = 64"),
+        ("12", "5,-1", "write a divisor of 12 instead of 5: 1, 2, 3, 4, 6, 12"),
         ("2,7,64", "2,7,3,16", "write 4 instead of 3, because 16 * 4 = 64"),
         ("batch,length,c", "0,0,12,-1", ""),
         ("batch,length,96", "-1,3,32", ""),

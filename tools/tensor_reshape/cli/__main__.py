@@ -15,7 +15,7 @@ from tensor_reshape.rules.errors import TensorReshapeError
 _CLI, _SERVER = "tensor_reshape.cli", "tensor_reshape.server"
 
 COMMANDS = (
-    LazyCommand("check", "Check the Reshape nodes of a model.", f"{_CLI}.checks:check"),
+    LazyCommand("check", "Check the Reshape nodes of models.", f"{_CLI}.checks:check"),
     LazyCommand("completion", "Print a script that completes commands in a shell.", f"{_CLI}.completions:completion"),
     LazyCommand(
         "conformance",

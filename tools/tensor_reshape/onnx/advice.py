@@ -109,7 +109,7 @@ def _advise_split(node: ReshapeNode) -> str:
         item == dim or (item == 0 and node.special_zero) for item, dim in zip(target, data[:kept], strict=False)
     ):
         return ""
-    for item, other in (target[kept:], target[: kept - 1 : -1]):
+    for item, other in (target[kept:], target[kept:][::-1]):
         if isinstance(item, int) and item > 0 and size % item == 0 and isinstance(other, int) and other != -1:
             return f"write {size // item} instead of {other}, because {item} * {size // item} = {size}"
     divisors = [str(number) for number in range(1, min(size, _MAX_DIVISOR) + 1) if size % number == 0]
