@@ -16,7 +16,7 @@ from tensor_reshape.onnx import ModelVerdict, check_model, check_profile
 
 FOLDER = ROOT / "tests/onnx/exports"
 RUNS: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "runs.json").read_text())
-# Exports of which a Reshape node rejects sizes that were not run in onnxruntime.
+# A Reshape node of these exports rejects some sizes.
 RESTRICTED = {"frozen.dynamo", "frozen.script", "heads.dynamo", "heads.script", "unshuffle.dynamo", "unshuffle.script"}
 RESTRICTED |= {"multihead.script"}
 FROZEN = {"second_batch.script"}

@@ -73,6 +73,14 @@ def test_failed_onnx_shape_inference_is_noted_in_the_report():
     assert infer_model(model)[0] is model
 
 
+def test_values_of_a_list_of_millions_of_integers_are_not_propagated():
+    """onnx allocates memory for each item of such a list, even if it has no data."""
+    text = "g (int64[5000000] x) => (int64[] y) { s = Constant<value_ints=[-1,5]>() y = Reshape(x, s) }"
+    report = check_model(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'))
+    assert report.notes == ("the values of shapes are not inferred, because a list has more than 1048576 integers",)
+    assert str(report.findings[0]) == "y: [5000000] under [-1, 5] is [1000000, 5]"
+
+
 def test_onnx_model_without_an_opset_has_opset_1():
     model = load_model(PLAIN.SerializeToString())
     model.ClearField("opset_import")

@@ -7,6 +7,7 @@ folder tests/onnx/exports. The tests compare `check` with them, and need neither
 import json
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,6 @@ def main() -> None:
 
 def _export(case: Case, *, uses_dynamo: bool) -> onnx.ModelProto:
     torch.manual_seed(0)
-    path = "/tmp/export.onnx"  # noqa: S108 - overwritten each time
     inputs = tuple(torch.zeros(shape) for shape in case.example.values())
     options: dict[str, Any] = {"input_names": list(case.example), "dynamo": uses_dynamo}
     if uses_dynamo:
@@ -58,8 +58,10 @@ def _export(case: Case, *, uses_dynamo: bool) -> onnx.ModelProto:
         options["external_data"] = False
     else:
         options["dynamic_axes"] = case.dynamic
-    torch.onnx.export(case.make().eval(), inputs, path, verbose=False, **options)
-    return onnx.load(path)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "export.onnx")
+        torch.onnx.export(case.make().eval(), inputs, path, verbose=False, **options)
+        return onnx.load(path)
 
 
 def _run(model: onnx.ModelProto, case: Case) -> Iterator[dict[str, Any]]:

@@ -30,6 +30,8 @@ MAX_NODES = 100_000
 MAX_ELEMENTS = 4096
 """The largest number of elements of a tensor whose values a check reads."""
 
+_MAX_LIST = 1 << 20
+_INTEGERS = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 _FIRST_IR_WITH_OPSETS = 3
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, MemoryError, ValueError, RuntimeError)
 
@@ -127,11 +129,21 @@ def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """Returns the model with the shapes that onnx infers, and the error of onnx if there is one."""
+    """Returns the model with the shapes that onnx infers, and a note if a part is missing."""
     try:
+        inferred = infer_shapes(model)
+        if any(map(_is_long_list, (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output))):
+            return inferred, f"the values of shapes are not inferred, because a list has more than {_MAX_LIST} integers"
         return infer_shapes(model, data_prop=True), ""
     except _ONNX_ERRORS as error:
         return model, f"onnx's own shape inference failed{_quote(error)}"
+
+
+def _is_long_list(info: onnx.ValueInfoProto) -> bool:
+    """Whether a tensor is a list of many integers, for all of which onnx would allocate memory."""
+    tensor = info.type.tensor_type
+    dims = tensor.shape.dim
+    return tensor.elem_type in _INTEGERS and len(dims) == 1 and dims[0].dim_value > _MAX_LIST
 
 
 def _strip_functions(model: onnx.ModelProto) -> None:

@@ -1,0 +1,1 @@
+"""Exports of torch, which are the models of tests."""
