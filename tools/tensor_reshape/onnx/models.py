@@ -114,7 +114,8 @@ def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     copy = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = model.graph
-    copy.graph.CopyFrom(onnx.GraphProto(name=graph.name, node=graph.node, input=graph.input, output=graph.output))
+    # The name of the graph is left out, because it may not be UTF-8.
+    copy.graph.CopyFrom(onnx.GraphProto(name="graph", node=graph.node, input=graph.input, output=graph.output))
     copy.graph.value_info.extend(graph.value_info)
     copy.graph.sparse_initializer.extend(graph.sparse_initializer)
     for tensor in graph.initializer:
