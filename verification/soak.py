@@ -2,7 +2,7 @@
 
 Threads and tasks of both SDKs, and raw gRPC callers, send arrays of all sizes in messages and streams, and make shape
 queries. Some calls are rejected, cancelled, abandoned, or exceed their deadline. Others use the Open Inference
-Protocol, also with shared memory. Every result is checked. The server passes if its memory, threads and file
+Protocol. Every result is checked. The server passes if its memory, threads and file
 descriptors in the last quarter of the calls are the same as in the second quarter, and if it has memory for as many
 streams at the end as at the beginning.
 """
@@ -17,10 +17,8 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 from random import Random
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import grpc
@@ -180,11 +178,11 @@ class CallCounter:
                 self.errors.append(traceback.format_exc())
 
 
-def send_calls(address: str, counter: CallCounter, seed: str, directory: Path) -> None:
-    """Makes all calls; `directory` has the server's shared memory."""
+def send_calls(address: str, counter: CallCounter, seed: str) -> None:
+    """Makes all calls."""
     with Client(address) as client, grpc.insecure_channel(address) as channel:
         randoms = [Random(f"{seed}-{number}") for number in range(_THREADS)]
-        callers = [_choose_calls(client, RawCalls(channel, random, directory), random) for random in randoms]
+        callers = [_choose_calls(client, RawCalls(channel, random), random) for random in randoms]
         workers = [threading.Thread(target=_call_sync, args=(call, counter), daemon=True) for call in callers]
         workers.append(threading.Thread(target=lambda: asyncio.run(_call_async(address, counter, seed)), daemon=True))
         for worker in workers:
@@ -295,16 +293,16 @@ def soak(calls: int, seed: str) -> Iterator[str]:
     """Sends the calls to a new server, and yields what is wrong."""
     print(f"{calls} calls, seed {seed}", flush=True)
     counter = CallCounter(calls)
-    with TemporaryDirectory() as shared, run_server("--shared-memory-dir", shared) as server:
+    with run_server() as server:
         pid = server.process.pid
-        send_calls(server.address, CallCounter(_FIRST_CALLS), "first", Path(shared))  # opens the files that stay open
+        send_calls(server.address, CallCounter(_FIRST_CALLS), "first")  # opens the files that stay open
         free_streams, before = _count_free_streams(server.address), count_descriptors(pid)
 
         def take() -> Sample:
             return Sample(counter.kinds.total(), read_memory(pid, "VmRSS"), count_threads(pid), count_descriptors(pid))
 
         with Sampler(take, _SAMPLE_SECONDS) as sampler:
-            send_calls(server.address, counter, seed, Path(shared))
+            send_calls(server.address, counter, seed)
         free_streams_after, after = _count_free_streams(server.address), count_descriptors(pid)
         yield from _find_bugs(server)
     print(*(f"  {count:8} {kind}" for kind, count in sorted(counter.kinds.items())), sep="\n")

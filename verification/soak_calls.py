@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -51,9 +50,9 @@ _ELEMENTS = np.random.default_rng(21).integers(0, 256, 4 * MIB, np.uint8).tobyte
 class RawCalls:
     """Makes raw calls on a channel."""
 
-    def __init__(self, channel: grpc.Channel, random: Random, directory: Path) -> None:
-        """Takes all decisions from `random`; `directory` has the server's shared memory."""
-        self._channel, self._random, self._directory = channel, random, directory
+    def __init__(self, channel: grpc.Channel, random: Random) -> None:
+        """Takes all decisions from `random`."""
+        self._channel, self._random = channel, random
         self._unary: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(f"/{SERVICE}/StaticReshape")
         self._stream: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
         self._kinds: dict[Callable[[], str], int] = {
@@ -64,7 +63,6 @@ class RawCalls:
             self._infer: 10,
             self._infer_unpacked: 8,
             self._infer_stream: 3,
-            self._share: 2,
             self._reject_inference: 4,
             self._probe: 2,
         }
@@ -145,22 +143,6 @@ class RawCalls:
         assert all(answer.error_message for answer in answers[1::2])
         return "inference, stream"
 
-    def _share(self) -> str:
-        """Reads the elements from one part of a file, and writes them to another."""
-        size, name = 4 * self._random.choice((1, KIB, 256 * KIB)), f"soak-{self._random.getrandbits(64)}"
-        file, payload = self._directory / name, _ELEMENTS[: 4 * size][::4]
-        file.write_bytes(payload + bytes(size))
-        data = {"name": "data", "datatype": "FP32", "shape": [size // 4], "parameters": _place(name, size)}
-        output = {"name": "output", "parameters": _place(name, size, size)}
-        try:
-            self._call("SystemSharedMemoryRegister", name=name, key=name, byte_size=2 * size)
-            self._send(build_inference(raw_input_contents=[], target="[-1,1]", inputs=[data], outputs=[output]))
-            self._call("SystemSharedMemoryUnregister", name=name)
-            assert file.read_bytes() == payload + payload, "a region of shared memory has other bytes"
-        finally:
-            file.unlink()
-        return "inference, shared memory"
-
     def _reject_inference(self) -> str:
         fields, reason = self._random.choice(_INFERENCES)
         _check_rejected(lambda: self._send(build_inference(**fields)), reason)
@@ -176,15 +158,6 @@ class RawCalls:
 
     def _call(self, method: str, /, **fields: object) -> InferMessage:
         return send_request(self._channel, method, find_class(f"{method}Request")(**fields), _SECONDS)
-
-
-def _place(name: str, size: int, offset: int = 0) -> dict[str, InferMessage]:
-    parameter = find_class("InferParameter")
-    return {
-        "shared_memory_region": parameter(string_param=name),
-        "shared_memory_byte_size": parameter(int64_param=size),
-        "shared_memory_offset": parameter(int64_param=offset),
-    }
 
 
 def count_free_streams(channel: grpc.Channel) -> int:

@@ -66,12 +66,6 @@ MESSAGES = {
     ),
     Reason.OUTPUT_INVALID: "inference output 'probabilities' is unexpected; model 'reshape' has 'output'",
     Reason.PARAMETER_INVALID: "parameters[shape] is '2, 3'; it must be a list of integers, such as \"[0,-1]\"",
-    Reason.SHARED_MEMORY_DISABLED: "shared memory is disabled on this server; send the tensor in the message",
-    Reason.REGION_INVALID: "key is '../secret'; it must be a file name, optionally with one leading slash",
-    Reason.REGION_UNKNOWN: "Unable to find shared memory region: 'one'",
-    Reason.REGION_OUT_OF_RANGE: "the file of the region 'one', of 16 bytes, does not hold 16 bytes at offset 8",
-    Reason.REGION_FILE_INVALID: "the file of the region 'one' cannot be used: No such file or directory",
-    Reason.REGION_LIMIT_EXCEEDED: "1024 regions are registered, which is the limit; unregister a region first",
     Reason.CHUNK_UNEXPECTED: (
         "the chunk at offset 0 does not belong to a tensor, because no tensor has begun or the last tensor is complete"
     ),

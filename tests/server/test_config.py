@@ -131,13 +131,11 @@ def test_each_worker_gets_a_share_of_the_server_limits():
     assert (share.log_level, share.listen) == ("debug", ("127.0.0.1:1",))
 
 
-def test_workers_with_unix_sockets_or_shared_memory_are_rejected():
+def test_workers_with_unix_sockets_are_rejected():
     with pytest.raises(ConfigError, match="workers cannot share a unix socket"):
         Config(workers=2, listen=("unix:s",))
     with pytest.raises(ConfigError, match="workers cannot share a unix socket"):
         Config(workers=2, health_listen="unix:s")
-    with pytest.raises(ConfigError, match="--shared-memory-dir needs --workers 1"):
-        Config(workers=2, shared_memory_dir=Path("/dev/shm"))
 
 
 MIB = 1 << 20

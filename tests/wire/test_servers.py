@@ -22,7 +22,7 @@ INFO = ServerInfo(
     version="1.2.3",
     limits=LIMITS,
     operations={name: describe_operation(operation, 31) for name, operation in OPERATIONS.items()},
-    features=frozenset({Feature.REFLECTION, Feature.SHARED_MEMORY}),
+    features=frozenset({Feature.REFLECTION, Feature.OPEN_INFERENCE}),
 )
 
 

@@ -123,34 +123,14 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "Correct the input that the error names.",
     ),
     Reason.OUTPUT_INVALID: Explanation(
-        "A requested output does not exist or is repeated, or its shared memory is too small.",
+        "A requested output does not exist or is repeated.",
         "Correct the requested output.",
     ),
     Reason.PARAMETER_INVALID: Explanation(
-        "A parameter has the wrong type or cannot be parsed, the request has the requested shape twice, or the"
-        " parameter `special_zero` differs from the input.",
+        "A parameter has the wrong type or cannot be parsed, the request has the requested shape twice, the"
+        " parameter `special_zero` differs from the input, or a tensor is in shared memory.",
         "Correct the parameter that the error names.",
     ),
-    Reason.SHARED_MEMORY_DISABLED: Explanation(
-        "The request uses shared memory, but the server has no `--shared-memory-dir`.",
-        "Send the bytes in the message, or set `--shared-memory-dir`.",
-    ),
-    Reason.REGION_INVALID: Explanation(
-        "The name of a region is in use, empty or too long, its key is not a file name in the directory, or its size is"
-        " 0.",
-        "Register the region with another name, a valid file name and a size above 0.",
-    ),
-    Reason.REGION_UNKNOWN: Explanation("No region with this name is registered.", "Register the region first."),
-    Reason.REGION_OUT_OF_RANGE: Explanation(
-        "A tensor exceeds its region, or a region exceeds the current size of its file.",
-        "Correct the offset and the size, or enlarge the file.",
-    ),
-    Reason.REGION_FILE_INVALID: Explanation(
-        "The file of a region cannot be opened, or it is not a regular file with a link count of 1 that the server's"
-        " user owns.",
-        "Create the file with the server's user.",
-    ),
-    Reason.REGION_LIMIT_EXCEEDED: Explanation("1,024 regions are already registered.", "Unregister unused regions."),
     Reason.CHUNK_UNEXPECTED: Explanation(
         "A chunk is empty or does not belong to a tensor, or the message that begins a tensor already has its bytes.",
         "Begin a tensor without bytes, and then send its chunks.",

@@ -23,8 +23,7 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.statuses import build_error
-from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
-from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
+from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
 from verification.document.servers import MAX_MESSAGE_BYTES, TOKEN, Servers
@@ -117,22 +116,6 @@ def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
 def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
     """Returns a function that sends a request of the Open Inference Protocol."""
     return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
-
-
-def _infer_from_region(channel: grpc.Channel, method: str, **fields: object) -> object:
-    name = f"SystemSharedMemory{method}"
-    request = find_class(f"{name}Request")(**fields)
-    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(find_path(name))
-    return call(request.SerializeToString(), timeout=20)
-
-
-def _register(**fields: object) -> Callable[[Servers], object]:
-    return lambda servers: _infer_from_region(servers.channel, "Register", name="one", **fields)
-
-
-def _register_too_many(servers: Servers) -> None:
-    for index in range(MAX_REGIONS + 1):
-        _infer_from_region(servers.channel, "Register", name=f"region {index}", key="/file", byte_size=16)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
@@ -284,20 +267,6 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.PARAMETER_INVALID: Provocation(
         _infer_model(build_request(target="2, 3")),
     ),
-    Reason.SHARED_MEMORY_DISABLED: Provocation(
-        lambda servers: _infer_from_region(servers.full, "Status"),
-    ),
-    Reason.REGION_INVALID: Provocation(
-        _register(key="../secret", byte_size=16),
-    ),
-    Reason.REGION_UNKNOWN: Provocation(lambda servers: _infer_from_region(servers.channel, "Status", name="one")),
-    Reason.REGION_OUT_OF_RANGE: Provocation(
-        _register(key="/file", offset=8, byte_size=16),
-    ),
-    Reason.REGION_FILE_INVALID: Provocation(
-        _register(key="/missing", byte_size=16),
-    ),
-    Reason.REGION_LIMIT_EXCEEDED: Provocation(_register_too_many),
     Reason.CHUNK_UNEXPECTED: Provocation(
         _stream(chunk(0, b"abc")),
     ),

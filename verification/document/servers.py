@@ -49,9 +49,7 @@ def run_servers() -> Iterator[Servers]:
     """Runs the servers until the end of the block."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        (folder / "file").write_bytes(bytes(16))
-        small = (*_LIMITS, "--shared-memory-dir", str(folder))
-        all_flags = (small, _FULL, _IMPATIENT, _STRICT, _guard(folder))
+        all_flags = (_LIMITS, _FULL, _IMPATIENT, _STRICT, _guard(folder))
         addresses = [stack.enter_context(run_server(*flags)).address for flags in all_flags]
         channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
         client = stack.enter_context(Client(addresses[0]))

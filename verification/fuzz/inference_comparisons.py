@@ -7,7 +7,6 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import inferences, raw_contents, requests
 from tensor_reshape.server.oip.messages import InferMessage, InferRequest, find_class
 from tensor_reshape.server.oip.models import MODELS
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
 from tests.oracles.headers import measure_besides
 from tests.oracles.plain_messages import Reading, describe_rejection
@@ -22,7 +21,7 @@ Difference = tuple[str, object, object]
 
 def make_inference(limits: Limits) -> inferences.Inference:
     """Returns an instance that has served no request."""
-    return inferences.Inference(ReshapeService(limits), SharedMemory(None), limits)
+    return inferences.Inference(ReshapeService(limits), limits)
 
 
 def read_plainly(raw: bytes, limits: Limits) -> Reading:

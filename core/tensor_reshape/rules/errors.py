@@ -101,13 +101,6 @@ class Reason(StrEnum):
     INPUT_INVALID = "INPUT_INVALID", INVALID_ARGUMENT
     OUTPUT_INVALID = "OUTPUT_INVALID", INVALID_ARGUMENT
     PARAMETER_INVALID = "PARAMETER_INVALID", INVALID_ARGUMENT
-    # The next errors are about shared memory in the Open Inference Protocol.
-    SHARED_MEMORY_DISABLED = "SHARED_MEMORY_DISABLED", INVALID_ARGUMENT
-    REGION_INVALID = "REGION_INVALID", INVALID_ARGUMENT
-    REGION_UNKNOWN = "REGION_UNKNOWN", NOT_FOUND
-    REGION_OUT_OF_RANGE = "REGION_OUT_OF_RANGE", INVALID_ARGUMENT
-    REGION_FILE_INVALID = "REGION_FILE_INVALID", INVALID_ARGUMENT
-    REGION_LIMIT_EXCEEDED = "REGION_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED
     # The next errors are about the order of messages in a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
@@ -213,7 +206,7 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class NotFoundError(ReshapeError):
-    """The server does not have the requested model or shared-memory region."""
+    """The server does not have the requested model."""
 
     code_name = NOT_FOUND
 

@@ -24,7 +24,6 @@ class Feature(Enum):
 
     REFLECTION = "FEATURE_REFLECTION"
     OPEN_INFERENCE = "FEATURE_OPEN_INFERENCE"
-    SHARED_MEMORY = "FEATURE_SHARED_MEMORY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,8 +157,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         yield from self._find_single_faults()
         yield from self._find_address_faults()
         yield from self._find_http_faults()
-        if self.workers > 1 and self.shared_memory_dir:
-            yield "--shared-memory-dir needs --workers 1, because each process has its own registered regions"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "set both --tls-certificate and --tls-key, or neither. --tls-client-ca needs both"
         yield from self._find_caller_faults()

@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
 from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
 from tensor_reshape.server.builtin.reflection import Reflection
-from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.counted_methods import COUNTED_SERVICES, list_methods, list_streams
 from tensor_reshape.server.engine.budgets import count_pool_bytes
 from tensor_reshape.server.engine.call_logs import log_unknown_method
@@ -37,7 +36,6 @@ from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import (
     CHECK_SECONDS,
     SWEEP_SECONDS,
@@ -103,7 +101,7 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.bound_addresses))
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        inference = Inference(service, _open_shared_memory(config.shared_memory_dir), config.limits)
+        inference = Inference(service, config.limits)
         methods = _join_methods(config, service, inference)
         self._lookups = service.lookups
         reflection = Reflection(_SERVICES)
@@ -286,19 +284,6 @@ def _join_methods(config: Config, service: ReshapeService, inference: Inference)
     """Returns the methods of ReshapeService and of the Open Inference Protocol."""
     info = build_info_method(describe_server(config))
     return service.methods.join(MethodTable((info,), ())).join(build_inference_methods(inference))
-
-
-def _open_shared_memory(directory: Path | None) -> SharedMemory:
-    """Returns the shared memory of a server.
-
-    Raises:
-        ConfigError: the directory cannot be opened.
-    """
-    try:
-        return SharedMemory(directory)
-    except OSError as error:
-        message = f"cannot open --shared-memory-dir {directory}: {error.strerror}"
-        raise ConfigError(message) from error
 
 
 def serve_until_signal(config: Config) -> None:

@@ -16,7 +16,6 @@ def describe_server(config: Config) -> ServerInfo:
     has = {
         Feature.OPEN_INFERENCE: True,
         Feature.REFLECTION: config.reflects,
-        Feature.SHARED_MEMORY: config.shared_memory_dir is not None,
     }
     return ServerInfo(
         version=version("tensor-reshape"),

@@ -16,7 +16,6 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import InferMessage, find_class
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.arrays import build_array
@@ -38,7 +37,7 @@ class Outcome(NamedTuple):
 
 
 def make(limits: Limits = DEFAULT_LIMITS) -> Inference:
-    return Inference(ReshapeService(limits), SharedMemory(None), limits)
+    return Inference(ReshapeService(limits), limits)
 
 
 KEPT = make()  # its caches keep the requests of all examples
@@ -149,7 +148,7 @@ def test_infer_shape_model_needs_no_tensor_data():
 
 def test_cached_inference_response_has_the_id_of_its_request():
     service = ReshapeService(DEFAULT_LIMITS)
-    inference = Inference(service, SharedMemory(None), DEFAULT_LIMITS)
+    inference = Inference(service, DEFAULT_LIMITS)
     for target in ([3, -1], [-1]):  # two targets, so the second one is not the last request
         found = [ask(inference, build_question([2, 3], str(target), id=name).SerializeToString()) for name in "aab"]
         assert [outcome.request_id for outcome in found] == ["a", "a", "b"]
@@ -221,7 +220,7 @@ def test_inference_request_with_too_many_numbers_is_rejected():
 
 
 def stream(raw: bytes, service: ReshapeService | None = None) -> InferMessage:
-    inference = Inference(service or ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS)
+    inference = Inference(service or ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS)
     session = InferSession("/method", inference)
     (answer,) = session.receive(raw)
     session.finish()

@@ -12,7 +12,6 @@ from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.models import MODELS
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.methods import ReshapeService
 
@@ -22,7 +21,7 @@ def name(model: str, version: str = "") -> InferMessage:
 
 
 def test_requests_built_from_inference_model_metadata_succeed():
-    inference = Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS)
+    inference = Inference(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS)
     for model in MODELS:
         described = metadata.describe_model(name(model))
         types = [described.properties[f"inputs.{tensor.name}.datatypes"].split(", ") for tensor in described.inputs]
@@ -69,12 +68,10 @@ def test_unknown_inference_model_is_neither_described_nor_ready():
 
 def test_inference_server_metadata_has_name_version_and_extensions():
     request = find_class("ServerMetadataRequest")()
-    described = metadata.describe_server(request, shares_memory=False)
+    described = metadata.describe_server(request)
     assert described.name == "tensor-reshape"
     assert described.version
     assert list(described.extensions) == list(metadata.EXTENSIONS)
-    shares = metadata.describe_server(request, shares_memory=True)
-    assert list(shares.extensions) == [*metadata.EXTENSIONS, "system_shared_memory"]
 
 
 def test_inference_repository_index_lists_every_model():

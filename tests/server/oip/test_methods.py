@@ -8,11 +8,10 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class, find_path
 from tensor_reshape.server.oip.methods import build_methods, build_probes
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.method_tables import Method, MethodTable
 from tensor_reshape.server.service.methods import ReshapeService
 
-TABLE = build_methods(Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS))
+TABLE = build_methods(Inference(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS))
 
 
 def find(name: str, table: MethodTable = TABLE) -> Method:
@@ -35,7 +34,7 @@ def test_inference_probes_are_served_separately_from_other_methods():
 
 
 def test_inference_request_is_counted_on_receiving_and_worker_threads():
-    table = build_methods(Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS))
+    table = build_methods(Inference(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS))
     method, raw = find("ModelInfer", table), build_request().SerializeToString()
     answers = [method.respond_light(raw), method.respond(raw, lambda: False)]
     assert [list(read_response(answer or b"").raw_output_contents) for answer in answers] == [[SIX], [SIX]]

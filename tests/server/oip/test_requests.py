@@ -10,14 +10,14 @@ from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.raw_contents import find_header_limit, split_message
-from tensor_reshape.server.oip.requests import InferCall, names_a_region, parse_split, parse_whole, read_request
-from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.oip.requests import InferCall, parse_split, parse_whole, read_request
 
 TARGET = np.array([3, -1], "<i8").tobytes()
 DATA = {"name": "data", "datatype": "FP32", "shape": [2, 3]}
 SHAPE = {"name": "shape", "datatype": "INT64", "shape": [2]}
 FLAG = {"name": "special_zero", "datatype": "BOOL", "shape": [1]}
 PARAMETER = find_class("InferParameter")
+REGION = {"shared_memory_region": PARAMETER(string_param="mine")}
 INPUT_INVALID, MODEL_UNKNOWN, PARAMETER_INVALID = Reason.INPUT_INVALID, Reason.MODEL_UNKNOWN, Reason.PARAMETER_INVALID
 
 
@@ -25,12 +25,12 @@ def read(request: InferMessage) -> InferCall:
     raw = request.SerializeToString()
     split = split_message(raw, find_header_limit(DEFAULT_LIMITS))
     assert split is not None
-    return read_request(parse_split(raw, split), SharedMemory(None), DEFAULT_LIMITS)
+    return read_request(parse_split(raw, split), DEFAULT_LIMITS)
 
 
 def read_whole(request: InferMessage) -> InferCall:
     parsed = parse_whole(request.SerializeToString(), DEFAULT_LIMITS)
-    return read_request(parsed, SharedMemory(None), DEFAULT_LIMITS)
+    return read_request(parsed, DEFAULT_LIMITS)
 
 
 def build(**fields: Any) -> InferMessage:
@@ -184,6 +184,13 @@ REJECTED = [
         "does not classify",
     ),
     (
+        build_request(outputs=[{"name": "output", "parameters": REGION}]),
+        PARAMETER_INVALID,
+        "outputs[0].parameters",
+        "this server has no shared memory; send the tensor in the message",
+    ),
+    (build(inputs=[DATA, {**SHAPE, "parameters": REGION}]), PARAMETER_INVALID, "inputs[1].parameters", "shared memory"),
+    (
         build_with(
             {"operation": {"string_param": "transpose"}},
             model="infer_shape",
@@ -210,10 +217,3 @@ def test_inference_request_rejection_has_reason_field_and_message(
 def test_inference_request_is_decoded_equally_by_the_protobuf_class():
     call = read_whole(build())
     assert (bytes(call.first.payload), list(call.target)) == (SIX, [3, -1])
-
-
-def test_inference_inputs_and_outputs_may_name_a_region():
-    region = {"shared_memory_region": PARAMETER(string_param="mine")}
-    assert not names_a_region(build())
-    assert names_a_region(build(inputs=[DATA, {**SHAPE, "parameters": region}]))
-    assert names_a_region(build(outputs=[{"name": "output", "parameters": region}]))

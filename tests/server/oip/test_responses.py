@@ -13,7 +13,7 @@ RESPONSE = find_class("ModelInferResponse")
 
 
 def test_inference_response_parts_join_to_a_valid_message():
-    call = InferCall("seven", MODELS["reshape"], RESHAPE, OUTPUT, "inputs[0]", [], True, False, None, None)
+    call = InferCall("seven", MODELS["reshape"], RESHAPE, OUTPUT, "inputs[0]", [], True, False, None)
     raw = encode_id("seven") + encode_header(call, OUTPUT) + b"12345"
     assert RESPONSE.FromString(raw) == RESPONSE(
         model_name="reshape",

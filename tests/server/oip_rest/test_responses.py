@@ -11,7 +11,6 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.oip.requests import InferCall, read_request
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip_rest.requests import read_infer_body
 from tensor_reshape.server.oip_rest.responses import build_error, describe_message, write_reply
 from tensor_reshape.wire.tensors import TensorView
@@ -19,7 +18,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 def read_call() -> InferCall:
     body = write_body()
-    return read_request(read_infer_body(body, len(body), "reshape", "").request, SharedMemory(None), DEFAULT_LIMITS)
+    return read_request(read_infer_body(body, len(body), "reshape", "").request, DEFAULT_LIMITS)
 
 
 def write(data_type: DataType, payload: bytes, *dims: int, is_binary: bool = False) -> tuple[object, bytes | None]:

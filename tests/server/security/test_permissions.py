@@ -8,7 +8,6 @@ from documents import ROOT, read_blocks
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.security.permissions import Permissions
 from tensor_reshape.server.service.methods import ReshapeService
 
@@ -69,7 +68,7 @@ def test_malformed_permissions_file_error_has_the_file_name(tmp_path: Path):
 
 def test_documented_permissions_file_example_is_accepted(tmp_path: Path):
     service = ReshapeService(Config().limits)
-    served = service.methods.join(build_methods(Inference(service, SharedMemory(None), Config().limits)))
+    served = service.methods.join(build_methods(Inference(service, Config().limits)))
     page = ROOT / "docs" / "deployment" / "authentication.md"
     (shown,) = [block.text for block in read_blocks(page) if block.language == "toml"]
     (tmp_path / "file").write_text(shown)

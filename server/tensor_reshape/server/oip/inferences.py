@@ -3,8 +3,7 @@
 - The output of a reshape model has the same elements as the request. The elements of a tensor are copied only once,
   into the response.
 - A query of the model `infer_shape` uses the same function and the same lock as the gRPC method InferShape.
-- A response depends only on its request, unless the request names a shared memory region. Responses to requests with
-  shared memory regions are not cached.
+- A response depends only on its request, so it may be cached.
 """
 
 import logging
@@ -16,24 +15,21 @@ from typing import TypeVar
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
 from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
-from tensor_reshape.server.oip.regions import Location
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
-    names_a_region,
     parse_split,
     parse_whole,
     read_request,
 )
 from tensor_reshape.server.oip.response_caches import ResponseCache, Spans
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.method_tables import Estimate, IsOver
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
@@ -51,7 +47,6 @@ Join = Callable[[tuple[bytes, memoryview]], bytes]
 """Returns the response from its header and the elements of the output. It copies the elements."""
 
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
-_OUTPUT = "outputs[0].parameters"  # this field contains the location of the only output of a model
 _QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -62,14 +57,12 @@ class Inference:
     """Executes requests of the Open Inference Protocol. Any thread may use this object.
 
     Attributes:
-        memory: the shared memory regions of clients.
         statistics: the statistics of the models.
     """
 
-    def __init__(self, service: ReshapeService, memory: SharedMemory, limits: Limits) -> None:
+    def __init__(self, service: ReshapeService, limits: Limits) -> None:
         """Starts with an empty cache. `service` executes the requests within `limits`."""
         self._service = service
-        self.memory = memory
         self._limits = limits
         self._cache = ResponseCache()
         self.statistics = Statistics()
@@ -113,14 +106,14 @@ class Inference:
             result = self._service.infer_light(_read_query(call))
             return None if result is None else self._write_shape(call, write, result)
 
-        return None if names_a_region(request.message) else self._execute(request, write, infer)
+        return self._execute(request, write, infer)
 
     def _execute(
         self, request: Request, write: Write[Response], infer: Callable[[InferCall], Inferred]
     ) -> Response | Inferred:
         """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
         with self.statistics.measure(_find_model(request)) as measured:
-            call = read_request(request, self.memory, self._limits)
+            call = read_request(request, self._limits)
             try:
                 response = self._reshape(call, write) if call.model.has_data else infer(call)
             except ReshapeError as error:
@@ -146,7 +139,7 @@ class Inference:
         except ReshapeError:
             # no thread is needed, because the response will be this error, and sending an error takes little time
             return False
-        return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
+        return bool(request.message.model_name == INFER_SHAPE)
 
     def _parse(self, raw: bytes) -> Request:
         split = split_message(raw, find_header_limit(self._limits))
@@ -184,12 +177,8 @@ class Inference:
     def _finish(
         self, call: InferCall, write: Write[Response], output: TensorView, answer: ShapeAnswer | None
     ) -> Response:
-        """Writes the output into shared memory if the request demands it, and returns the response."""
+        """Returns the response, and counts it."""
         self._service.lookups.misses += 1
-        if call.output_location is not None:
-            # The output is stored before the response is written, because `_store` checks the offset, which the
-            # response contains.
-            self._store(call, call.output_location, output)
         return write(call, output, answer)
 
     def _write(
@@ -197,8 +186,7 @@ class Inference:
     ) -> bytes:
         """Returns the response in the form of gRPC, and adds it to the cache."""
         header = encode_header(call, output, answer)
-        is_raw = call.output_location is None and not call.is_typed
-        payload = output.payload if is_raw else _NOTHING
+        payload = _NOTHING if call.is_typed else output.payload
         if answer is None:
             spans = request.find_spans(call.model.first.name)
             if spans is not None and payload is call.first.payload:
@@ -206,18 +194,9 @@ class Inference:
             return join((encode_id(call.id) + header, payload))
         response = header + payload
         spans = request.split and request.split.find_whole()
-        if spans and not names_a_region(request.message):
+        if spans:
             self._cache.add(raw, spans, response, call.model.name)
         return join((encode_id(call.id) + response, _NOTHING))
-
-    def _store(self, call: InferCall, location: Location, output: TensorView) -> None:
-        """Writes the elements of the output into a shared memory region."""
-        size = output.payload.nbytes
-        if size > location.byte_size:
-            message = f"shared memory size specified with the request for output '{call.model.output.name}' "
-            message += f"({location.byte_size} bytes) should be at least {size} bytes to hold the results"
-            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=location.byte_size, want=size)
-        self.memory.write(location.region, location.offset, output.payload, _OUTPUT)
 
 
 class InferSession:
@@ -244,10 +223,7 @@ class InferSession:
             yield encode_error("internal error", Reason.INTERNAL_ERROR, "")
 
     def estimate(self, raw: bytes) -> Estimate:
-        """Returns the estimated cost of a request.
-
-        If the request takes long, the needed memory is unknown, because the elements may be in a shared memory region.
-        """
+        """Returns the estimated cost of a request. The memory of a request that takes long is not estimated."""
         takes_long = self._inference.takes_long(raw)
         return Estimate(takes_long, None if takes_long else COST_FACTOR * len(raw))
 

@@ -8,10 +8,7 @@ from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_m
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")
-"""The extensions of Triton that are always available, with their names in Triton."""
-
-SHARED_MEMORY = "system_shared_memory"
-"""The extension of Triton that is available if the operator configures a directory for shared memory."""
+"""The extensions of Triton that are available, with their names in Triton."""
 
 PLATFORM = "tensor_reshape"
 """The platform of all models.
@@ -27,10 +24,9 @@ Fields: TypeAlias = dict[str, Any]
 _SERVER_VERSION = version("tensor-reshape")
 
 
-def describe_server(_: InferMessage, *, shares_memory: bool) -> InferMessage:
+def describe_server(_: InferMessage) -> InferMessage:
     """Returns the response to a ServerMetadata request."""
-    extensions = [*EXTENSIONS, *[SHARED_MEMORY] * shares_memory]
-    return find_class("ServerMetadataResponse")(name="tensor-reshape", version=_SERVER_VERSION, extensions=extensions)
+    return find_class("ServerMetadataResponse")(name="tensor-reshape", version=_SERVER_VERSION, extensions=EXTENSIONS)
 
 
 def describe_model(request: InferMessage) -> InferMessage:

@@ -6,7 +6,6 @@ from functools import partial
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import Respond, encode, find_class, find_path
-from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod, build_light_method
 
 _STREAM = find_path("ModelStreamInfer")
@@ -16,7 +15,7 @@ def build_methods(inference: Inference) -> MethodTable:
     """Returns all methods of the service except the methods that `build_probes` returns."""
     infer = Method(find_path("ModelInfer"), inference.respond, inference.respond_light, find_work)
     stream = StreamMethod(_STREAM, lambda _hold: InferSession(_STREAM, inference), find_work)
-    return MethodTable((infer, *_build_others(inference), *build_region_methods(inference.memory)), (stream,))
+    return MethodTable((infer, *_build_others(inference)), (stream,))
 
 
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
@@ -42,7 +41,7 @@ def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], by
 
 def _build_others(inference: Inference) -> tuple[Method, ...]:
     return (
-        _build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=inference.memory.is_enabled)),
+        _build_method("ServerMetadata", metadata.describe_server),
         _build_method("ModelMetadata", metadata.describe_model),
         _build_method("ModelConfig", metadata.configure_model),
         _build_method("ModelStatistics", partial(metadata.describe_statistics, inference.statistics)),

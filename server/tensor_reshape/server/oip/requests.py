@@ -1,12 +1,13 @@
 """Reads a ModelInferRequest and checks it against the protocol. The reshape rules check the shapes later.
 
-- The bytes of a tensor are a view of the received message, or were read from a shared memory region.
-- Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input that
-  is not in shared memory, in the order of the inputs.
+- The bytes of a tensor are a view of the received message.
+- Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input, in
+  the order of the inputs.
 - If a request has several errors, the error in the field with the lowest number is reported.
 - A request without its elements may have at most `MAX_HEADER_BYTES`, as in ReshapeService. Parsing a shape with a
   million numbers would delay all other calls.
-- Unknown parameters are ignored, as in Triton and KServe, because the protocol itself defines no parameters.
+- Unknown parameters are ignored, as in Triton and KServe, because the protocol itself defines no parameters. A
+  parameter that places a tensor in shared memory is rejected, because the client would read an old result there.
 """
 
 import json
@@ -24,9 +25,7 @@ from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatyp
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
-from tensor_reshape.server.oip.regions import REGION, Location, find_location
 from tensor_reshape.server.oip.response_caches import Spans
-from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -34,6 +33,10 @@ from tensor_reshape.wire.tensors import TensorView
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
 _BOOLS = ("false", "true")
+_UNAVAILABLE = {
+    "classification": "this server does not classify",
+    "shared_memory_region": "this server has no shared memory; send the tensor in the message",
+}
 _LEAST = -(2**63)  # the smallest value of INT64, which is the datatype of the input `shape`
 
 
@@ -77,7 +80,6 @@ class InferCall(NamedTuple):
         is_typed: whether elements are sent as numbers in the request, and therefore also in the response.
         source: the input whose elements the response repeats as numbers, or None if the response contains no numbers of
             an input.
-        output_location: the location of the output in shared memory, or None if the response contains the output.
     """
 
     id: str
@@ -89,7 +91,6 @@ class InferCall(NamedTuple):
     special_zero: bool | None
     is_typed: bool
     source: InferTensor | None
-    output_location: Location | None
 
     def read_list(self, limits: Limits) -> Sequence[int]:
         """Returns the elements of an input that is a list of dims.
@@ -126,7 +127,7 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
     return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
 
 
-def read_request(request: Request, memory: SharedMemory, limits: Limits) -> InferCall:
+def read_request(request: Request, limits: Limits) -> InferCall:
     """Returns the parsed content of a request.
 
     Raises:
@@ -138,8 +139,8 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
     flag = _read_parameter(message.parameters, SPECIAL_ZERO, "bool")
     operation = _read_operation(model, message.parameters)
     named = _name_inputs(model, message)
-    output_location = _read_output(model, message, limits)
-    tensors, is_typed = _read_tensors(model, named, request, memory, limits)
+    _check_outputs(model, message)
+    tensors, is_typed = _read_tensors(model, named, request)
     fields = {name: f"inputs[{index}]" for index, name in enumerate(named)}
     text = _read_target_parameter(model, named, message.parameters)
     if text is None:
@@ -156,13 +157,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
         special_zero=_read_flag(tensors.get(SPECIAL_ZERO), fields.get(SPECIAL_ZERO, ""), flag=flag, is_typed=is_typed),
         is_typed=is_typed,
         source=named[model.first.name] if is_typed and model.has_data else None,
-        output_location=output_location,
     )
-
-
-def names_a_region(message: InferRequest) -> bool:
-    """Whether a tensor of a request is in shared memory."""
-    return any(REGION in tensor.parameters for tensor in (*message.inputs, *message.outputs))
 
 
 def _check_header(request: Request) -> None:
@@ -224,55 +219,51 @@ def _reject_input(text: str, index: int, name: str) -> InvalidRequestError:
     return InvalidRequestError.of(Reason.INPUT_INVALID, text, f"inputs[{index}].name", index=index, value=name)
 
 
-def _read_output(model: Model, message: InferRequest, limits: Limits) -> Location | None:
-    """Returns the location for the output in shared memory, or None if the response must contain the output."""
+def _check_outputs(model: Model, message: InferRequest) -> None:
     for index, output in enumerate(message.outputs):
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:
             what = "is given twice" if output.name == model.output.name else "is unexpected"
             text = f"inference output '{clip_name(output.name)}' {what}; model '{model.name}' has '{model.output.name}'"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, text, f"{field}.name", index=index, value=output.name)
-        if "classification" in output.parameters:
-            text = f"{field}.parameters[classification]: this server does not classify"
-            raise InvalidRequestError.of(
-                Reason.PARAMETER_INVALID, text, f"{field}.parameters", index=index, key="classification"
-            )
-    return find_location(message.outputs[0].parameters, "outputs[0]", limits) if message.outputs else None
+        _check_parameters(output.parameters, field)
+
+
+def _check_parameters(parameters: Mapping[str, Any], field: str) -> None:
+    """Rejects a parameter of a tensor whose effect the client would miss."""
+    for key, text in _UNAVAILABLE.items():
+        if key in parameters:
+            message = f"{field}.parameters[{key}]: {text}"
+            raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=key)
 
 
 def _read_tensors(
-    model: Model, named: Mapping[str, InferTensor], request: Request, memory: SharedMemory, limits: Limits
+    model: Model, named: Mapping[str, InferTensor], request: Request
 ) -> tuple[dict[str, TensorView], bool]:
     """Returns the inputs by name, and whether all their elements are sent as numbers."""
-    inputs = enumerate(request.message.inputs)
-    locations = [find_location(tensor.parameters, f"inputs[{index}]", limits) for index, tensor in inputs]
-    is_typed = not request.raw_contents and not any(locations)
+    for index, tensor in enumerate(request.message.inputs):
+        _check_parameters(tensor.parameters, f"inputs[{index}]")
+    is_typed = not request.raw_contents
     if not is_typed:
-        _check_contents(request, locations.count(None))
-    raw_contents = iter(request.raw_contents)
+        _check_contents(request)
     tensors = {}
-    for index, ((name, tensor), location) in enumerate(zip(named.items(), locations, strict=True)):
+    for index, (name, tensor) in enumerate(named.items()):
         field = f"inputs[{index}]"
         data_type = _read_type(model, tensor, f"{field}.datatype")
-        if location is not None:
-            payload = memory.read(location.region, location.offset, location.byte_size, f"{field}.parameters")
-        elif is_typed:
-            payload = memoryview(pack_contents(tensor, data_type, field))
-        else:
-            payload = next(raw_contents)
+        payload = memoryview(pack_contents(tensor, data_type, field)) if is_typed else request.raw_contents[index]
         tensors[name] = TensorView(data_type, tuple(tensor.shape), None, payload)
     return tensors, is_typed
 
 
-def _check_contents(request: Request, want: int) -> None:
-    """Checks that the raw contents have one entry for each input that is not in shared memory, and no other entries.
+def _check_contents(request: Request) -> None:
+    """Checks that the raw contents have one entry for each input, and that no input has elements as numbers.
 
     Raises:
         InvalidRequestError: the reason is INPUT_INVALID.
     """
-    have = len(request.raw_contents)
+    have, want = len(request.raw_contents), len(request.message.inputs)
     if have != want:
-        text = f"raw_input_contents has {have} entries; it must have {want}, one for each input not in shared memory"
+        text = f"raw_input_contents has {have} entries; it must have {want}, one for each input"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, text, "raw_input_contents", have=have, want=want)
     for index, tensor in enumerate(request.message.inputs):
         if tensor.HasField("contents"):

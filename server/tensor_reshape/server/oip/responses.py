@@ -12,7 +12,6 @@ from tensor_reshape.server.oip.contents import fill_contents
 from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.models import VERSION
-from tensor_reshape.server.oip.regions import BYTE_SIZE, OFFSET, REGION
 from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.tensors import TensorView
@@ -32,18 +31,12 @@ def describe_output(call: InferCall, output: TensorView, answer: ShapeAnswer | N
         answer: the answer to a shape query, whose conditions the response contains, or None for other requests.
     """
     message: InferMessage = _RESPONSE(model_name=call.model.name, model_version=VERSION)
-    tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)
+    message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)
     if answer is not None and answer.conditions:
         texts = json.dumps([str(condition) for condition in answer.conditions])
         message.parameters["conditions"].string_param = texts
     if answer is not None and not answer.conditions_complete:
         message.parameters["conditions_complete"].bool_param = False
-    if call.output_location is not None:
-        # Triton also reports the location of the output with these parameters.
-        tensor.parameters[REGION].string_param = call.output_location.region
-        tensor.parameters[BYTE_SIZE].int64_param = output.payload.nbytes
-        if call.output_location.offset:
-            tensor.parameters[OFFSET].int64_param = call.output_location.offset
     return message
 
 
@@ -54,9 +47,6 @@ def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | Non
     `describe_output`.
     """
     message = describe_output(call, output, answer)
-    if call.output_location is not None:
-        # the raw contents have an empty entry for an output in shared memory
-        return bytes(message.SerializeToString()) + _RAW_TAG + b"\0"
     if call.is_typed:
         fill_contents(message.outputs[0], call.source, output)
         return bytes(message.SerializeToString())

@@ -26,7 +26,6 @@ from tensor_reshape.server.http.requests import CLOSE, is_compressed
 from tensor_reshape.server.oip.contents import pack_numbers
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
-from tensor_reshape.server.oip.regions import REGION
 from tensor_reshape.server.oip.requests import Request
 from tensor_reshape.server.oip_rest.responses import LENGTH_HEADER, build_error
 
@@ -164,13 +163,13 @@ def _wrap(value: object) -> Json:
 def _list_contents(
     tensors: Sequence[InferTensor], contents: Sequence[tuple[object, object]], binary: memoryview
 ) -> Iterator[memoryview]:
-    """Yields the elements of each input that is not in shared memory."""
+    """Yields the elements of each input."""
     begin = 0
     for index, (tensor, (data, size)) in enumerate(zip(tensors, contents, strict=True)):
         field = f"inputs[{index}]"
-        if (data is not None) + (size is not None) + (REGION in tensor.parameters) != 1:
-            text = f"{field} must have its elements either as data, or as binary data with {BINARY_SIZE}, or in shared "
-            raise InvalidRequestError.of(Reason.INPUT_INVALID, f"{text}memory", field, index=index)
+        if (data is None) == (size is None):
+            text = f"{field} must have its elements either as data, or as binary data with {BINARY_SIZE}"
+            raise InvalidRequestError.of(Reason.INPUT_INVALID, text, field, index=index)
         if size is not None:
             left = len(binary) - begin
             if type(size) is not int or not 0 <= size <= left:

@@ -39,7 +39,7 @@ class InferReply(NamedTuple):
 
     Attributes:
         header: the JSON.
-        payload: the elements of the output as bytes, or None if the JSON contains them or if they are in shared memory.
+        payload: the elements of the output as bytes, or None if the JSON contains them.
     """
 
     header: bytes
@@ -86,8 +86,6 @@ def write_reply(call: InferCall, output: TensorView, answer: ShapeAnswer | None,
     if call.id:
         document["id"] = call.id
     (described,) = document["outputs"]
-    if call.output_location is not None:
-        return InferReply(write_json(document), None)
     if is_binary:
         described.setdefault("parameters", {})["binary_data_size"] = output.payload.nbytes
         return InferReply(write_json(document), output.payload)

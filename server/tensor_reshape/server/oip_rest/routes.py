@@ -151,7 +151,6 @@ def build_rest_routes(
         return 200 if ready else 503, write_json({"ready": ready})
 
     describe = partial(_DescriptionApp, serve)
-    server = partial(metadata.describe_server, shares_memory=inference.memory.is_enabled)
     statistics = describe("ModelStatistics", partial(metadata.describe_statistics, inference.statistics))
     apps = {
         "": describe("ModelMetadata", metadata.describe_model),
@@ -160,7 +159,7 @@ def build_rest_routes(
     }
     infer = _InferApp(serve, inference, max_bytes)
     return [
-        Route("/v2", describe("ServerMetadata", server)),
+        Route("/v2", describe("ServerMetadata", metadata.describe_server)),
         build_probe_route("/v2/health/live", lambda _: (200, write_json({"live": True}))),
         build_probe_route("/v2/health/ready", report_ready),
         Route("/v2/models/stats", statistics),

@@ -1,7 +1,6 @@
 """Settings for addresses, processes and shutdown."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from tensor_reshape.server.settings.declarations import Declaration
@@ -69,17 +68,6 @@ class ServingSettings:
             choices=("auto", "event", "polling"),
         ),
     ] = "auto"
-
-    shared_memory_dir: Annotated[
-        Path | None,
-        Declaration(
-            help="Directory with files that clients of the Open Inference Protocol may use as shared memory. Every "
-            "client may read and write the files that the server's user may read and write. Needs --workers 1. "
-            "Without this option, shared memory is off.",
-            metavar="DIRECTORY",
-            is_directory=True,
-        ),
-    ] = None
 
     drain_seconds: Annotated[
         float,
