@@ -89,42 +89,6 @@ def check(response: reshape_pb2.InferShapeResponse | None, found: Found) -> tupl
     return next(((kind, text) for kind, texts in faults for text in texts if text), ("", ""))
 
 
-def check_witnesses(
-    request: reshape_pb2.InferShapeRequest, response: reshape_pb2.InferShapeResponse
-) -> tuple[str, list[Bounds]]:
-    """Returns a text about a wrong witness, which is empty if there is none, and the ends that no witness has.
-
-    An end is the index of a dim and the value.
-    """
-    for witness in response.witnesses:
-        asked = reshape_pb2.InferShapeRequest(operation=request.operation, special_zero=request.special_zero)
-        asked.data.shape.CopyFrom(witness.data)
-        asked.shape.CopyFrom(witness.shape)
-        outputs = [case.output for case in find_instances(asked).accepted]
-        if outputs != [tuple(dim.value for dim in witness.output.dims)] or not _is_instance(request, witness):
-            return f"{witness} is not an accepted instance of the question", []
-    pairs = [(index, end) for index, dim in enumerate(response.shape.dims) for end in _Term.read(dim).bounds]
-    reached = {(at, dim.value) for witness in response.witnesses for at, dim in enumerate(witness.output.dims)}
-    return "", [pair for pair in dict.fromkeys(pairs) if pair not in reached and pair[1] != MAX_DIM]
-
-
-def _is_instance(request: reshape_pb2.InferShapeRequest, witness: reshape_pb2.Witness) -> bool:
-    """Whether the numbers of a witness match the known part of a question."""
-    items = [
-        (dim, one) for dim, one in zip(request.shape.dims, witness.shape.dims, strict=False) if not _is_unknown(dim)
-    ]
-    if request.special_zero and any(not dim.HasField("value") and one == tensor_pb2.Dim(value=0) for dim, one in items):
-        return False  # the item of the question is a length, and that of the witness is a copy
-    pairs = [*zip(request.data.shape.dims, witness.data.dims, strict=False), *items]
-    pairs += zip(request.expected_shape.dims, witness.output.dims, strict=False)
-    read = [(_Term.read(dim), one.value) for dim, one in pairs]  # the length 0 has no value, which is read as 0
-    values = {term.factors[0]: value for term, value in read if len(term.symbols) == 1 and term.is_plain}
-    lengths = [(request.data, request.data.shape, witness.data), (request, request.shape, witness.shape)]
-    return all(
-        len(known.dims) == len(own.dims) for message, known, own in lengths if message.HasField("shape")
-    ) and all(term.equals(value, values) for term, value in read if term.symbols.keys() <= values.keys())
-
-
 def _contradict(dims: Sequence["_Term"] | None, conditions: Iterable["_Condition"], case: Instance) -> str:
     """Returns why an accepted instance is not within an answer; empty if it is."""
     problem = "" if dims is None else _compare(dims, case.output, case.values)

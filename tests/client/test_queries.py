@@ -102,7 +102,7 @@ def test_large_batch_is_split_unless_queries_use_data_from():
 
 def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
     if isinstance(answer, InferredShape):
-        return answer.dims, answer.conditions, answer.origins, answer.view, answer.groups, answer.witnesses
+        return answer.dims, answer.conditions, answer.origins, answer.view, answer.groups
     return type(answer), answer.reason, answer.message, answer.field, answer.metadata
 
 

@@ -19,7 +19,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest, Witness
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
 from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
@@ -147,13 +147,7 @@ def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     view = _read_view(message.view) if message.HasField("view") else None
     groups = [DimGroup(*map(_read_range, (one.data_indices, one.output_indices))) for one in message.groups]
     shape = None if dims is None else tuple(dims)
-    witnesses = [_read_witness(one) for one in message.witnesses]
-    return ShapeAnswer(shape, tuple(conditions), tuple(origins), view, complete, tuple(groups), tuple(witnesses))
-
-
-def _read_witness(message: reshape_pb2.Witness) -> Witness:
-    data, output = (tuple(dim.value for dim in shape.dims) for shape in (message.data, message.output))
-    return Witness(data, tuple(read_dims_plainly(message.shape.dims, "witnesses.shape")), output)
+    return ShapeAnswer(shape, tuple(conditions), tuple(origins), view, complete, tuple(groups))
 
 
 def _read_range(indices: Sequence[int]) -> range:

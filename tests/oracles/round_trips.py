@@ -98,6 +98,6 @@ def describe(result: Result | Exception | None) -> object:
         values = tuple(sorted(result.metadata.items()))
         return type(result).__name__, str(result.reason), result.message, result.field, values
     if isinstance(result, ShapeAnswer | InferredShape):
-        explained = result.origins, result.groups, result.witnesses
+        explained = result.origins, result.groups
         return repr((result.dims, result.conditions, result.view, result.conditions_complete, explained))
     return repr(result)

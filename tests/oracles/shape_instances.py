@@ -8,7 +8,7 @@ from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer, ShapeRequest
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
 from tensor_reshape.wire.methods import OPERATION_NUMBERS
-from verification.checker import BUDGET, MAX_DIM, Dims, Found, Item, check, check_witnesses, find_instances, reshape
+from verification.checker import BUDGET, MAX_DIM, Dims, Found, Item, check, find_instances, reshape
 
 
 def ask(question: AnyQuestion) -> ShapeAnswer | None:
@@ -35,8 +35,3 @@ def find_accepted(question: AnyQuestion, random: Random | None = None, budget: i
 def find_fault(answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
     """Returns the kind of fault of an answer or a rejection, and a text about it. Both are empty without a fault."""
     return check(None if answer is None else build_infer_response(answer), found)
-
-
-def find_wrong_witness(request: ShapeRequest, answer: ShapeAnswer) -> tuple[str, list[tuple[int, int]]]:
-    """Returns a text about a wrong witness, which is empty if there is none, and the ends that no witness has."""
-    return check_witnesses(build_infer_request(request), build_infer_response(answer))

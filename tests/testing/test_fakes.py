@@ -89,7 +89,7 @@ def show(outcome: object) -> object:
         case PackedTensor():
             shown = outcome.data_type, outcome.dims, bytes(outcome.data)
         case InferredShape():
-            shown = outcome.dims, outcome.conditions, outcome.origins, outcome.view, outcome.groups, outcome.witnesses
+            shown = outcome.dims, outcome.conditions, outcome.origins, outcome.view, outcome.groups
         case ReshapeError():
             shown = *describe(outcome), outcome.message
         case Exception():

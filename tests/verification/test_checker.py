@@ -10,11 +10,11 @@ import pytest
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.operations import ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import ShapeRequest
-from tensor_reshape.v1.reshape_pb2 import Condition, InferShapeRequest, InferShapeResponse, Witness
-from tensor_reshape.v1.tensor_pb2 import Dim, Expression, Interval, Shape, Symbol
+from tensor_reshape.v1.reshape_pb2 import Condition, InferShapeRequest, InferShapeResponse
+from tensor_reshape.v1.tensor_pb2 import Dim, Expression, Interval, Symbol
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
 from tensor_reshape.wire.methods import OPERATION_NUMBERS
-from verification.checker import check, check_witnesses, find_instances, reshape
+from verification.checker import check, find_instances, reshape
 from written_questions import write_question
 
 Change = Callable[[InferShapeResponse], object]
@@ -159,37 +159,3 @@ def test_checker_loads_no_code_of_the_rules():
     assert "tensor_reshape.v1" in loaded
     assert "tensor_reshape.rules" not in loaded
     assert "tensor_reshape.wire" not in loaded
-
-
-# what a wrong solver does with the only witness of (N,6) to (0,-1) for N from 2 to 4
-WRONG_WITNESSES: dict[str, Callable[[Witness], object]] = {
-    "data outside the bounds": lambda one: one.MergeFrom(write_witness("5 6", "0 -1", "5 6")),
-    "data of another number": lambda one: one.MergeFrom(write_witness("2 5", "0 -1", "2 5")),
-    "another output": lambda one: one.MergeFrom(write_witness("2 6", "0 -1", "4 3")),
-    "another item": lambda one: one.MergeFrom(write_witness("2 6", "2 -1", "2 6")),
-    "another rank": lambda one: one.MergeFrom(write_witness("2 6 1", "0 -1", "2 6")),
-    "a rejected query": lambda one: one.MergeFrom(write_witness("2 6", "0 4", "2 4")),
-}
-
-
-def write_witness(*shapes: str) -> Witness:
-    data, shape, output = (Shape(dims=[Dim(value=int(dim)) for dim in text.split()]) for text in shapes)
-    return Witness(data=data, shape=shape, output=output)
-
-
-@pytest.mark.parametrize("name", WRONG_WITNESSES)
-def test_wrong_witness_is_found(name: str):
-    request, answer = ask("N:2..4 6", "0 -1", None)
-    answer.witnesses.append(write_witness("2 6", "0 -1", "2 6"))
-    assert check_witnesses(request, answer) == ("", [(0, 4)])
-    answer.witnesses[0].Clear()
-    WRONG_WITNESSES[name](answer.witnesses[0])
-    assert "is not an accepted instance" in check_witnesses(request, answer)[0]
-
-
-def test_copy_is_not_a_witness_of_a_length():
-    request, answer = ask("0..4", "0..4", None)
-    answer.witnesses.append(write_witness("0", "0", "0"))
-    assert check_witnesses(request, answer)[0]
-    answer.witnesses[0].shape.dims[0].CopyFrom(Dim(interval=Interval(max=0)))
-    assert check_witnesses(request, answer) == ("", [(0, 4)])

@@ -12,7 +12,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeErro
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest, Witness
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import (
@@ -51,7 +51,6 @@ answers = st.builds(
     st.none() | views,
     st.booleans(),
     st.lists(st.builds(DimGroup, spans, spans), max_size=3).map(tuple),
-    st.lists(st.builds(Witness, sizes, sizes | st.just((-1, Dim(Interval(0, 0)))), sizes), max_size=3).map(tuple),
 )
 
 

@@ -35,7 +35,7 @@ from tensor_reshape.rules.errors import (
     TensorReshapeError,
     UnauthenticatedError,
 )
-from tensor_reshape.rules.questions import Kind, Origin, Witness
+from tensor_reshape.rules.questions import Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.runtime.lazy_imports import build_getters
@@ -88,7 +88,6 @@ __all__ = [
     "UnavailableError",
     "View",
     "ViewPossibility",
-    "Witness",
     "infer_locally",
     "keep_freed_memory",
     "use_fast_polling",

@@ -11,7 +11,7 @@ from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
 from tensor_reshape.rules.json_format import Json, describe_answer
-from tensor_reshape.rules.questions import Origin, ShapeAnswer, Witness
+from tensor_reshape.rules.questions import Origin, ShapeAnswer
 from tensor_reshape.rules.views import View
 
 Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
@@ -29,7 +29,6 @@ class InferredShape(Sequence[AnyDim]):
         conditions_complete: whether all inputs that satisfy the conditions are accepted.
         origins: where each dimension comes from, if `explain` was set.
         groups: which input dimensions become which output dimensions, if `explain` was set.
-        witnesses: for each end of each dimension, an accepted instance whose output has this end, if `explain` was set.
         view: whether the output can be a view of the data, if `data_strides` was given.
 
     >>> shape = client.infer_shape(["N", 3, 4], [0, -1], special_zero=True)
@@ -50,7 +49,6 @@ class InferredShape(Sequence[AnyDim]):
         self.conditions_complete: bool = answer.conditions_complete
         self.origins: tuple[Origin, ...] = answer.origins
         self.groups: tuple[DimGroup, ...] = answer.groups
-        self.witnesses: tuple[Witness, ...] = answer.witnesses
         self.view: View | None = answer.view
         self._answer, self._declare = answer, declare
 
@@ -148,8 +146,8 @@ class InferredShape(Sequence[AnyDim]):
         """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
 
         A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None without
-        an upper bound, and "name" is absent if the dimension has no name. "conditions", "origins", "groups",
-        "witnesses" and "view" follow if there are any, and "conditions_complete" if it is false.
+        an upper bound, and "name" is absent if the dimension has no name. "conditions", "origins", "groups" and
+        "view" follow if there are any, and "conditions_complete" if it is false.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}

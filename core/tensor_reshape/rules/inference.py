@@ -83,7 +83,6 @@ from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, bui
 from tensor_reshape.rules.solvers.exact import solve_exactly
 from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
-from tensor_reshape.rules.solvers.witnesses import find_witnesses
 from tensor_reshape.rules.targets import UNKNOWN_TARGET, Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
 
@@ -264,9 +263,7 @@ def _complete(
         return ShapeAnswer(dims, conditions.listed, (), view, conditions.complete)
     origins = explain_dims(question, target, dims)
     groups = () if question.data is None else tuple(find_dim_groups(question.data, dims, target.copied))
-    steps = (budget or StepBudget()).explanations
-    witnesses = () if is_known(question) else find_witnesses(question, target, dims, steps)
-    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups, witnesses)
+    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:

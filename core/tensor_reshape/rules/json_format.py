@@ -25,11 +25,6 @@ def describe_answer(answer: ShapeAnswer) -> Json:
         record["origins"] = list(map(_describe_origin, answer.origins))
     if answer.groups:
         record["groups"] = [{"data": list(group.data), "output": list(group.output)} for group in answer.groups]
-    if answer.witnesses:
-        record["witnesses"] = [
-            {"data": list(one.data), "shape": describe_dims(one.shape), "output": list(one.output)}
-            for one in answer.witnesses
-        ]
     if answer.view is not None:
         strides = answer.view.strides
         record["view"] = {

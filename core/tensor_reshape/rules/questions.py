@@ -115,24 +115,6 @@ class Origin(NamedTuple):
     divisor: str = ""
 
 
-class Witness(NamedTuple):
-    """An instance of a query that the rules accept. It shows that a bound of the output is not wider than necessary.
-
-    Attributes:
-        data: the input dims.
-        shape: the items of the requested shape. A length of 0 is an interval from 0 to 0, if a 0 would copy.
-        output: the output dims.
-
-    >>> result = client.infer_shape([(2, 4), 6], [-1, 4], special_zero=False, explain=True)
-    >>> result.dims[0].bounds, [witness.output for witness in result.witnesses]
-    (Interval(min=3, max=6), [(3, 4), (6, 4)])
-    """
-
-    data: tuple[int, ...]
-    shape: tuple[AnyDim, ...]
-    output: tuple[int, ...]
-
-
 class ShapeAnswer(NamedTuple):
     """The result of a query. The dims contain the output of each instance that the rules accept.
 
@@ -143,7 +125,6 @@ class ShapeAnswer(NamedTuple):
         view: whether the output can be a view, if requested.
         conditions_complete: whether every instance that satisfies the conditions is accepted.
         groups: which input dims become which output dims, if requested with the origins and if both ranks are known.
-        witnesses: instances whose outputs have the ends of the dims, if requested with the origins.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -152,4 +133,3 @@ class ShapeAnswer(NamedTuple):
     view: View | None = None
     conditions_complete: bool = True
     groups: tuple[DimGroup, ...] = ()
-    witnesses: tuple[Witness, ...] = ()

@@ -98,8 +98,8 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
     """Encodes a result that contains only a shape and conditions. Returns None for any other result."""
-    dims, conditions, origins, view, complete, groups, witnesses = answer
-    if dims is None or origins or groups or witnesses or view is not None:
+    dims, conditions, origins, view, complete, groups = answer
+    if dims is None or origins or groups or view is not None:
         return None
     fields = encode_field(_SHAPE_OF_ANSWER, encode_dims(dims))
     for condition in conditions:

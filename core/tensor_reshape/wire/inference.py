@@ -10,7 +10,7 @@ from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, InvalidRequestError, Reason, clip_text
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest, Witness
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
@@ -124,8 +124,6 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
         )
     if answer.conditions:
         message.conditions.extend(map(encode_condition, answer.conditions))
-    if answer.witnesses:
-        message.witnesses.extend(map(_encode_witness, answer.witnesses))
     if answer.view is not None:
         message.view.possibility = _POSSIBILITY_NUMBERS[answer.view.possibility]
         if answer.view.strides is not None:
@@ -167,7 +165,6 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
         # instances.
         message.conditions_complete and len(conditions) == len(message.conditions),
         tuple([DimGroup(_read_range(one.data_indices), _read_range(one.output_indices)) for one in message.groups]),
-        tuple(map(_decode_witness, message.witnesses)),
     )
 
 
@@ -190,17 +187,6 @@ def _decode_origin(message: reshape_pb2.Origin) -> Origin:
 
 def _read_range(indices: Sequence[int]) -> range:
     return range(indices[0], indices[-1] + 1) if indices else range(0)
-
-
-def _encode_witness(witness: Witness) -> reshape_pb2.Witness:
-    data, shape, output = map(encode_shape, witness)
-    return reshape_pb2.Witness(data=data, shape=shape, output=output)
-
-
-def _decode_witness(message: reshape_pb2.Witness) -> Witness:
-    # The dims of data and output are numbers. A dim of another kind, which no server sends, becomes 0.
-    data, output = (tuple([dim.value for dim in shape.dims]) for shape in (message.data, message.output))
-    return Witness(data, tuple(decode_dims(message.shape.dims, "witnesses.shape")), output)
 
 
 def encode_condition(condition: Condition) -> reshape_pb2.Condition:

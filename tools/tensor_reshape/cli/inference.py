@@ -31,8 +31,8 @@ name. Any other name must be in quotes.
 --json prints {"shape": [...]}; the shape is null if the rank is unknown. A known dim is a number, and an unknown dim is
 null. A dim between limits is {"min", "max", "name"}; "max" is null without an upper bound, and "name" is absent without
 a name. "conditions" follows if the reshape demands something of its inputs, "conditions_complete" is false if these
-are not all, "origins", "groups" and "witnesses" follow with --explain, and "view" with --strides. "groups" says
-which data dims become which output dims, by index. "witnesses" has accepted shapes for the ends of the output dims.
+are not all, "origins" and "groups" follow with --explain, and "view" with --strides. "groups" says which data dims
+become which output dims, by index.
 
 A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain", "strides",
 "data_type", and "data_from", the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
@@ -187,8 +187,6 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
         yield from (origin.text for origin in answer.origins)
         if answer.groups:
             yield f"groups: {'; '.join(map(_format_group, answer.groups))}"
-        for data, shape, output in answer.witnesses:
-            yield "example: {} to {} is {}".format(*(",".join(map(format_dim, dims)) for dims in (data, shape, output)))
     yield from (f"requires: {condition}" for condition in answer.conditions)
     if answer.view is not None:
         yield _format_view(answer.view)
