@@ -12,5 +12,5 @@ def test_executing_a_query_requires_known_dims_and_a_data_type():
         ShapeQuery(data_shape=[1], shape=[-1], special_zero=False),
     ):
         with pytest.raises(InvalidRequestError) as caught:
-            execute(query, b"\0", None)
+            execute(query, b"\0", None, None)
         assert caught.value.reason is Reason.FIELD_MISSING

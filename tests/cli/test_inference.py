@@ -76,16 +76,6 @@ def test_infer_command_prints_conditions_after_the_shape(server: ServerProcess):
     assert (condition["text"], condition["unless_zero"]) == ("B = D unless C = 0", "C")
 
 
-def test_infer_strides_option_prints_whether_a_view_is_possible(server: ServerProcess):
-    for strides, text, view in (
-        ("12,4,1", "view: possible, strides 12,1", {"possibility": "possible", "strides": [12, 1]}),
-        ("12,1,3", "view: impossible", {"possibility": "impossible", "strides": None}),
-    ):
-        assert infer(server, *KNOWN, "--strides", strides).text == f"2,12\n{text}"
-        assert read(server, *KNOWN, "--strides", strides) == {"shape": [2, 12], "view": view}
-    assert infer(server, *NAMED, "--strides", "12,4,1").text.endswith("\nview: unknown")
-
-
 def test_infer_prints_a_rejection_as_one_line_or_json(server: ServerProcess):
     outcome = infer(server, *REJECTED)
     assert (outcome.code, outcome.text, len(outcome.errors)) == (3, "", 1)
@@ -96,14 +86,11 @@ def test_infer_prints_a_rejection_as_one_line_or_json(server: ServerProcess):
 
 
 def test_infer_usage_errors_name_the_wrong_option_or_value():
-    two = ("--data", "2", "--shape", "2", "--special-zero")
     for arguments, word in (
         (("--shape", "2", "--special-zero"), "--data"),
         (("--data", "2", "--special-zero"), "--shape"),
         (("--data", "2", "--shape", "2"), "--special-zero"),
         (("--data", "1.5", "--shape", "2", "--special-zero"), "1.5"),
-        ((*two, "--strides", "?"), "'?'"),
-        ((*two, "--strides", str(2**63)), "2^63 - 1"),
         (("--batch", "missing.jsonl"), "missing.jsonl"),
         (("--batch", "-", "--explain"), "--explain"),
         (("--batch", "-", "--no-special-zero"), "--special-zero"),

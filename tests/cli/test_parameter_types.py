@@ -15,7 +15,6 @@ from tensor_reshape.cli.parameter_types import (
     OperationName,
     PartialDims,
     PartialShape,
-    Strides,
     Target,
 )
 from tensor_reshape.client import DataType, Dim, Interval
@@ -69,13 +68,6 @@ def test_timeout_option_must_be_a_number_above_0():
     for text in ("nan", "0", "-1", "soon"):
         outcome = run_command("health", "--timeout", text)
         assert (outcome.code, "'--timeout': " in outcome.errors[-1]) == (2, True), text
-
-
-def test_strides_option_rejects_numbers_above_s64():
-    for text, strides in (("12,4,1", (12, 4, 1)), (str(2**63 - 1), (2**63 - 1,))):
-        assert Strides().convert(text, None, None) == strides
-    with pytest.raises(click.BadParameter, match="at most 2"):
-        Strides().convert(str(2**63), None, None)
 
 
 def test_target_shape_option_accepts_numbers_or_an_npy_file(tmp_path: Path):

@@ -34,7 +34,6 @@ INVALID: list[dict[str, Any]] = [
     {"shape": [[8, 2]]},
     {"shape": [{"low": 1}]},
     {"shape": [{"min": 1, "max": 2, "name": "("}]},
-    {"shape": [], "view": 1},
     {"shape": [], "bytes": [1]},
 ]
 
@@ -47,11 +46,10 @@ def test_conformance_answer_accepts_several_dim_notations():
 def test_conformance_answer_is_parsed_as_shape_rejection_or_unsupported():
     assert read_answer({"shape": None, "more": 1}) == ShapeAnswer(None)
     assert read_answer({"shape": [2], "error": None, "unsupported": None}) == ShapeAnswer((2,))
-    view = {"possibility": "possible", "strides": [1]}
-    assert read_answer({"shape": [2], "view": view, "bytes": "0a"}) == ShapeAnswer((2,), view, "0a")
+    assert read_answer({"shape": [2], "bytes": "0a"}) == ShapeAnswer((2,), "0a")
     for error, reason in (({"reason": "NO", "field": "x"}, "NO"), ({}, ""), ("no", ""), ({"reason": 1}, "1")):
         assert read_answer({"error": error}) == Rejection(reason)
-    assert read_answer({"unsupported": "no views", "shape": None}) == Unsupported("no views")
+    assert read_answer({"unsupported": "no data", "shape": None}) == Unsupported("no data")
 
 
 @pytest.mark.parametrize("record", INVALID, ids=lambda record: repr(record)[:40])

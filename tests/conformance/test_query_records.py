@@ -20,8 +20,6 @@ KEYS: list[tuple[Line, str, object]] = [
     ({"operation": "reshape"}, "operation", "reshape"),
     ({"expected": [6, None]}, "expected_shape", (6, None)),
     ({"explain": True}, "explain", True),
-    ({"strides": [3, 1]}, "data_strides", (3, 1)),
-    ({"strides": None}, "data_strides", None),
     ({"data_from": 4}, "data_from", 4),
     ({"data_from": None}, "data_from", None),
     ({"data_type": "f32"}, "data_type", "f32"),
@@ -81,7 +79,6 @@ def test_json_query_without_special_zero_is_rejected_later_by_inference():
         ({"data": [True]}, "data[0]"),
         ({"data": [[1, "2"]]}, "data[0]"),
         ({"data": [{"min": 1}]}, "data[0]"),
-        ({"strides": [2**63]}, "strides"),
         ({"data_from": "0"}, "data_from"),
     ],
     ids=str,
@@ -96,7 +93,18 @@ def test_json_query_line_may_have_an_id_and_bytes():
     line = read_line(json.dumps({**PLAIN, "id": "a", "data_type": "u8", "bytes": "0fF0"}).encode())
     assert isinstance(line.query, ShapeQuery)
     assert (line.query.data_type, line.id, line.data) == ("u8", "a", b"\x0f\xf0")
-    assert read_line(json.dumps(PLAIN).encode())[1:] == (None, None, False)
+    assert read_line(json.dumps(PLAIN).encode())[1:] == (None, None, None, False)
+
+
+def test_json_query_line_with_bytes_may_have_strides():
+    record = {**PLAIN, "data_type": "u8", "bytes": "000102030405", "strides": [3, 1]}
+    assert read_line(json.dumps(record).encode()).strides == (3, 1)
+
+
+def test_json_query_line_with_strides_needs_bytes():
+    line = read_line(json.dumps({**PLAIN, "strides": [3, 1]}).encode())
+    assert isinstance(line.query, InvalidRequestError)
+    assert (line.query.reason, line.query.field) == (Reason.FIELD_MISSING, "bytes")
 
 
 def test_json_query_line_may_ask_for_conditions():

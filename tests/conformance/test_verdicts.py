@@ -15,9 +15,6 @@ HALVED = make_case(
 UNRANKED = make_case("partial/unranked", {"shape": None}, data=[6], shape=None)
 KNOWN = make_case()
 REJECTED = make_case("inferred/five", REJECTION, shape=[5, -1])
-VIEWED = make_case(
-    "layouts/view", {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1, 1]}}, shape=[6, 1]
-)
 MOVED = make_case("layouts/moved", {"shape": [6], "bytes": "0a0b"})
 EQUAL = make_case("symbols/equal", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"])
 UNNAMED = make_case("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
@@ -25,11 +22,6 @@ TWO = make_case(
     "partial/two", {"shape": [{"min": 2, "max": 8}] * 2}, data=[[2, 8], [2, 8]], shape=[0, 0], special_zero=True
 )
 LONG = make_case("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
-SOMETIMES: Json = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
-STRIDED = make_case("layouts/strided", SOMETIMES, data=["N", 4], shape=[-1], strides=[8, 1])
-DENSE = make_case(
-    "layouts/dense", {"shape": [None], "view": {"possibility": "unknown"}}, data=[None, 4], shape=[-1], strides=[4, 1]
-)
 
 EVEN = {"kind": "divides", "left": "2", "right": "b"}
 HALF: Json = {"shape": [4, {"min": 0, "max": None, "name": "3*b/2"}]}
@@ -80,12 +72,6 @@ VERDICTS: list[tuple[Case, Json, str]] = [
     (NAMED, {"shape": [{"min": 2, "max": 8, "name": "unk__0"}, 3]}, "weaker"),
     (NAMED, {"shape": [{"min": 2, "max": 8, "name": "2*N"}, 3]}, "wrong_shape"),
     (NAMED, {"shape": [{"min": 0, "name": "N"}, 3]}, "weaker"),
-    (VIEWED, {"shape": [6, 1]}, "agrees"),
-    (VIEWED, {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1, 7]}}, "agrees"),
-    (VIEWED, {"shape": [6, 1], "view": {"possibility": "possible", "strides": [2, 1]}}, "wrong_shape"),
-    (VIEWED, {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1]}}, "wrong_shape"),
-    (VIEWED, {"shape": [6, 1], "view": {"possibility": "unknown"}}, "weaker"),
-    (VIEWED, {"shape": [6, 1], "view": {"possibility": "impossible"}}, "wrong_shape"),
     (MOVED, {"shape": [6], "bytes": "0A0B"}, "agrees"),
     (MOVED, {"shape": [6], "bytes": "0b0a"}, "wrong_bytes"),
     (MOVED, {"shape": [6]}, "weaker"),
@@ -109,9 +95,6 @@ VERDICTS: list[tuple[Case, Json, str]] = [
     (TWO, {"shape": [[1, 8], [2, 7]]}, "wrong_shape"),
     (LONG, {"shape": [[129, 160]]}, "wrong_shape"),
     (LONG, {"shape": [[128, 159]]}, "wrong_shape"),
-    # A view must be possible for all instances.
-    *((STRIDED, SOMETIMES | {"view": {"possibility": one}}, "wrong_shape") for one in ("possible", "impossible", "so")),
-    (DENSE, {"shape": [None], "view": {"possibility": "possible", "strides": [1]}}, "tighter"),
 ]
 
 

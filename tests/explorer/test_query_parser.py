@@ -22,18 +22,18 @@ def reject(text: QueryText) -> ReshapeError:
 
 
 def test_explorer_link_contains_the_query():
-    text = QueryText.of(b"data=N%2C4%2C2..8&shape=0,-1&special_zero=true&operation=reshape&strides=[8,2,1]")
-    question, explain, strides = parse_query(text)
-    assert (question.operation, question.special_zero, explain, strides) == (RESHAPE, True, True, (8, 2, 1))
+    text = QueryText.of(b"data=N%2C4%2C2..8&shape=0,-1&special_zero=true&operation=reshape")
+    question, explain = parse_query(text)
+    assert (question.operation, question.special_zero, explain) == (RESHAPE, True, True)
     assert (question.data, question.target) == ((name_dim("N"), 4, Dim(Interval(2, 8))), (0, -1))
 
 
 def test_explorer_link_omits_empty_fields():
-    question, _, strides = parse_query(QueryText.of(b"data=2&shape=2&expected=&strides=%20"))
+    question, _ = parse_query(QueryText.of(b"data=2&shape=2&expected=%20"))
     assert (question.operation, question.special_zero) == (STATIC_RESHAPE, None)
-    assert (question.expected, strides) == (None, None)
-    question, _, strides = parse_query(QueryText(expected="[]", strides="[]"))  # a scalar
-    assert (question.expected, strides) == ((), ())
+    assert question.expected is None
+    question, _ = parse_query(QueryText(expected="[]"))  # a scalar
+    assert question.expected == ()
 
 
 def test_explorer_link_parameters_may_be_unknown_or_repeated():
@@ -53,7 +53,6 @@ def test_malformed_explorer_link_becomes_an_empty_query_or_error():
         (QueryText(shape="[2,3-]"), Reason.DIM_SYNTAX_INVALID, WrongItem("shape", 3, 5)),
         (QueryText(shape="2,,3"), Reason.DIM_SYNTAX_INVALID, WrongItem("shape", 2, 2)),
         (QueryText(expected="1.5"), Reason.DIM_SYNTAX_INVALID, WrongItem("expected", 0, 3)),
-        (QueryText(strides="1,N"), Reason.DIM_SYNTAX_INVALID, WrongItem("strides", 2, 3)),
         (QueryText(operation="Transpose"), Reason.OPERATION_UNSPECIFIED, WrongItem("operation")),
         (QueryText(special_zero="maybe"), Reason.MESSAGE_MALFORMED, WrongItem("special_zero")),
         (QueryText(shape=",".join("1" * 65)), Reason.RANK_UNSUPPORTED, WrongItem("shape")),

@@ -20,7 +20,7 @@ from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import decode_infer_response
 
 FEW = examples(25)
-EXAMPLE = QueryText("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
+EXAMPLE = QueryText("N,4,2..8", "0,-1", "reshape", "true", "?,?", "http://localhost:8080/")
 
 
 def find_snippet(record: dict[str, Any], title: str) -> str:
@@ -129,7 +129,6 @@ def test_long_snippet_line_is_wrapped_between_arguments():
         "    special_zero=True,\n"
         '    operation="reshape",\n'
         "    expected_shape=[None, None],\n"
-        "    data_strides=[32, 8, 1],\n"
         ")\n"
         "(output,) = infer_locally([query])\n"
         "print(output)\n"

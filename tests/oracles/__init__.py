@@ -4,7 +4,7 @@ An oracle is simple and slow, and it is written from the specification. It uses 
 types of queries and results, the tables of types, limits and reasons, and single checks that have their own tests. Each
 subject has one oracle. An oracle is deterministic, unless the caller passes a `random`.
 
-- `shape_instances`, `view_instances`: shape inference, by trying the concrete queries that match a partial one.
+- `shape_instances`: shape inference, by trying the concrete queries that match a partial one.
 - `conformance_cases`: shape inference, by the recorded answers of real libraries.
 - `plain_messages`, `plain_batches`, `plain_dims`, `headers`: the contents of a message, by the generated classes.
 - `varints`: whether every protobuf parser in use reads the same numbers from a message.

@@ -20,14 +20,12 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
-from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
 from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 _OPERATIONS = {1: STATIC_RESHAPE, 2: DYNAMIC_RESHAPE, 3: RESHAPE, 4: ONNX_RESHAPE}
 _KINDS = dict(enumerate((Kind.LITERAL, Kind.COPIED, Kind.INFERRED, Kind.LENGTH), 1))
-_POSSIBILITIES = dict(enumerate((ViewPossibility.POSSIBLE, ViewPossibility.IMPOSSIBLE), 1))
 _START_GROUP = 3
 
 
@@ -119,8 +117,7 @@ def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
         DataType(number) if number else None,
         _read_shape(operation, message, "expected_shape", "expected_shape.dims"),
     )
-    strides = tuple(message.data_strides.items) if message.HasField("data_strides") else None
-    return ShapeRequest(question, message.explain, strides)
+    return ShapeRequest(question, message.explain)
 
 
 def _read_shape(operation: Operation, message: Message, name: str, path: str) -> list[AnyDim] | None:
@@ -144,10 +141,9 @@ def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     conditions = [_read_condition(one) for one in known]
     complete = message.conditions_complete and len(known) == len(message.conditions)
     origins = [_read_origin(one) for one in message.origins]
-    view = _read_view(message.view) if message.HasField("view") else None
     groups = [DimGroup(*map(_read_range, (one.data_indices, one.output_indices))) for one in message.groups]
     shape = None if dims is None else tuple(dims)
-    return ShapeAnswer(shape, tuple(conditions), tuple(origins), view, complete, tuple(groups))
+    return ShapeAnswer(shape, tuple(conditions), tuple(origins), complete, tuple(groups))
 
 
 def _read_range(indices: Sequence[int]) -> range:
@@ -168,8 +164,3 @@ def _read_condition(one: reshape_pb2.Condition) -> Condition:
 def _read_origin(origin: reshape_pb2.Origin) -> Origin:
     index = origin.data_index if origin.HasField("data_index") else None
     return Origin(_KINDS.get(origin.kind, Kind.UNKNOWN), origin.text, index, origin.dividend, origin.divisor)
-
-
-def _read_view(view: reshape_pb2.View) -> View:
-    strides = tuple(view.strides.items) if view.HasField("strides") else None
-    return View(_POSSIBILITIES.get(view.possibility, ViewPossibility.UNKNOWN), strides)

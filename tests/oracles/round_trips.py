@@ -62,7 +62,7 @@ def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Resul
 
 def make_query(item: BatchItem) -> ShapeQuery:
     """Returns an item as an argument of the SDK."""
-    (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
+    (operation, data, target, special_zero, data_type, expected), explain = item.request
     return ShapeQuery(
         data_shape=data,
         shape=target,
@@ -71,14 +71,13 @@ def make_query(item: BatchItem) -> ShapeQuery:
         expected_shape=expected,
         data_type=data_type,
         explain=explain,
-        data_strides=strides,
         data_from=item.data_from,
     )
 
 
 def format_item(item: BatchItem) -> str:
     """Returns the text of an item in one line."""
-    question, explain, strides = item.request
+    question, explain = item.request
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
     symbols = {
@@ -86,7 +85,7 @@ def format_item(item: BatchItem) -> str:
     }
     named = {f"{dim}:{dim.bounds[:]}" for dim in dims if isinstance(dim, Dim) and dim.expression is not None}
     shapes = f"{format_dims(question.data)} -> {format_dims(question.target)}"
-    rest = f"special_zero {question.special_zero}, type {question.data_type}, explain {explain}, strides {strides}"
+    rest = f"special_zero {question.special_zero}, type {question.data_type}, explain {explain}"
     expected = "" if question.expected is None else f" expected {format_dims(question.expected)},"
     names = " ".join(sorted(named | symbols))
     return f"{question.operation.name} {shapes},{expected} {rest}, data_from {item.data_from} {names}".rstrip()
@@ -99,5 +98,5 @@ def describe(result: Result | Exception | None) -> object:
         return type(result).__name__, str(result.reason), result.message, result.field, values
     if isinstance(result, ShapeAnswer | InferredShape):
         explained = result.origins, result.groups
-        return repr((result.dims, result.conditions, result.view, result.conditions_complete, explained))
+        return repr((result.dims, result.conditions, result.conditions_complete, explained))
     return repr(result)

@@ -47,10 +47,9 @@ def test_light_item_has_the_same_result_as_in_a_batch():
         assert [show(result)] == answer(item)
 
 
-def test_item_with_a_search_reference_explanation_or_strides_is_not_light():
+def test_item_with_a_search_reference_or_explanation_is_not_light():
     plain = make_item([6], [6])
     assert answer_light_item(plain._replace(request=plain.request._replace(explain=True))) is None
-    assert answer_light_item(plain._replace(request=plain.request._replace(strides=[1]))) is None
     assert answer_light_item(make_item(None, [-1], 0)) is None
     assert answer_light_item(make_item([6], [None, 2])) is None
 

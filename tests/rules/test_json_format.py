@@ -18,11 +18,9 @@ from tensor_reshape.rules.questions import Question, ShapeRequest
 Record = dict[str, Any]
 
 
-def answer(
-    data: list[AnyDim], target: list[AnyDim] | None, *, explain: bool = False, strides: list[int] | None = None
-) -> Record:
+def answer(data: list[AnyDim], target: list[AnyDim] | None, *, explain: bool = False) -> Record:
     question = Question(STATIC_RESHAPE, data, target, special_zero=True)
-    return describe_answer(answer_question(ShapeRequest(question, explain, strides)))
+    return describe_answer(answer_question(ShapeRequest(question, explain)))
 
 
 def test_json_dim_is_a_number_null_or_an_object():
@@ -39,7 +37,6 @@ def test_json_dim_is_a_number_null_or_an_object():
 def test_json_result_has_the_requested_keys():
     assert answer([2, 3], [6]) == {"shape": [6]}
     assert answer([2, 3], None) == {"shape": None, "conditions_complete": False}
-    assert answer([2, 3], [6], strides=[3, 1])["view"] == {"possibility": "possible", "strides": [1]}
     copied, inferred = answer([name_dim("N"), 4], [0, -1], explain=True)["origins"]
     assert (set(copied), copied["kind"]) == ({"kind", "text", "data_index"}, "copied")
     assert (set(inferred), inferred["kind"]) == ({"kind", "text", "dividend", "divisor"}, "inferred")

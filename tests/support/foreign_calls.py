@@ -226,8 +226,6 @@ def list_questions() -> Iterator[ShapeRequest]:
             question = Question(operation=operation, data=data, target=target, special_zero=True)
             yield ShapeRequest(question)
             yield ShapeRequest(question, explain=True)
-            if data is not None and all(type(dim) is int for dim in data):
-                yield ShapeRequest(question, explain=True, strides=tuple(range(len(data), 0, -1)))
 
 
 def make_inference(request: ShapeRequest) -> ForeignCall:

@@ -31,7 +31,7 @@ SIX = np.arange(6, dtype=np.float32)
 LARGE = np.arange(3 * 2**20, dtype=np.uint8)  # more than one message holds by default
 TOO_LARGE = np.zeros(17 * 2**20, np.uint8)
 QUERIES = [
-    ShapeQuery(data_shape=["N", 4], shape=[0, -1], special_zero=True, explain=True, data_strides=[4, 1]),
+    ShapeQuery(data_shape=["N", 4], shape=[0, -1], special_zero=True, explain=True),
     ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False, explain=True),
     ShapeQuery(data_from=0, shape=[-1], special_zero=False, operation="reshape"),
     ShapeQuery(data_from=1, shape=[-1], special_zero=False),
@@ -89,7 +89,7 @@ def show(outcome: object) -> object:
         case PackedTensor():
             shown = outcome.data_type, outcome.dims, bytes(outcome.data)
         case InferredShape():
-            shown = outcome.dims, outcome.conditions, outcome.origins, outcome.view, outcome.groups
+            shown = outcome.dims, outcome.conditions, outcome.origins, outcome.groups
         case ReshapeError():
             shown = *describe(outcome), outcome.message
         case Exception():

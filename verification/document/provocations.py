@@ -227,8 +227,8 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.STRIDES_UNSUPPORTED: Provocation(
         _send("Reshape", _build_reshape(_FLAT, data_type=tensor_pb2.DATA_TYPE_U4, strides=[3, 1], data=bytes(3))),
     ),
-    Reason.STRIDES_RANK_MISMATCH: Provocation(_infer([2, 3], [6], data_strides=[1])),
-    Reason.STRIDE_NEGATIVE: Provocation(_infer([2, 3], [6], data_strides=[-3, 1])),
+    Reason.STRIDES_RANK_MISMATCH: Provocation(_send("StaticReshape", _build_static(strides=[1], data=bytes(24)))),
+    Reason.STRIDE_NEGATIVE: Provocation(_send("StaticReshape", _build_static(strides=[-3, 1], data=bytes(24)))),
     Reason.STRIDES_OVERLAP: Provocation(
         _send("StaticReshape", _build_static(strides=[1, 1], data=bytes(16))),
     ),

@@ -28,7 +28,7 @@ _COUNTS = {
 
 _SHARES = {
     **dict.fromkeys(("question", "operation", "special_zero", "data", "shape", "name"), 0.97),
-    **dict.fromkeys(("data_type", "expected_shape", "explain", "data_strides", "view"), 0.08),
+    **dict.fromkeys(("data_type", "expected_shape", "explain"), 0.08),
     **dict.fromkeys(("data_from", "bounds"), 0.2),
 }
 """The probability that any other field is set. A field that is not listed is set more often than not."""

@@ -1,22 +1,19 @@
 """Shape queries that are compared with brute force, and sent over the wire and back.
 
-The answer is sound if it contains each accepted instance of a query, with the symbols and conditions of the answer, and
-if the instance is a view of the data where the answer promises one. If the conditions are complete, every rejected
-instance must violate one. If all instances can be tried, each end of the answer must be reached by one (tight). An
-exception that is not a rejection is a violation.
+The answer is sound if it contains each accepted instance of a query, with the symbols and conditions of the answer. If
+the conditions are complete, every rejected instance must violate one. If all instances can be tried, each end of the
+answer must be reached by one (tight). An exception that is not a rejection is a violation.
 """
 
 from math import prod
 from random import Random
 
 from tensor_reshape.rules.batches import BatchItem
-from tensor_reshape.rules.dims import are_known
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tests.oracles.round_trips import check_round_trips, format_item
 from tests.oracles.shape_instances import find_accepted, find_fault
-from tests.oracles.view_instances import check_overlap, check_view, have_overlap, is_decided
 from verification.checker import Found
 from verification.prove.small_questions import STYLES, choose_question
 from verification.prove.wide_questions import Wide
@@ -30,9 +27,7 @@ def choose_request(random: Random) -> tuple[str, ShapeRequest]:
     """Returns a small query with all its options, and the name of its style."""
     name = random.choice(list(STYLES))
     question = choose_question(random, STYLES[name])
-    rank = len(question.data) if question.data is not None else random.randint(0, 3)
-    strides = Wide(random).choose_strides(question.data, rank) if random.random() < 0.7 else None
-    return name, ShapeRequest(question, random.random() < 0.5, strides)
+    return name, ShapeRequest(question, random.random() < 0.5)
 
 
 def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]:
@@ -40,12 +35,9 @@ def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]
     found = find_accepted(request.question, random)
     try:
         answer = infer(request)
-        if answer is None and request.strides is not None and infer(request._replace(strides=None)) is not None:
-            problem = check_overlap(found, request.strides)
-            return ["unsound" if problem else "rejected strides"], found, problem
     except Exception as error:  # noqa: BLE001, every exception is reported
         return ["crashed"], found, repr(error)
-    outcome, problem = _judge(request, answer, found)
+    outcome, problem = _judge(answer, found)
     if answer is None:
         return [outcome], found, problem
     question = request.question
@@ -55,11 +47,11 @@ def prove(request: ShapeRequest, random: Random) -> tuple[list[str], Found, str]
     return outcomes, found, problem
 
 
-def _judge(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
+def _judge(answer: ShapeAnswer | None, found: Found) -> tuple[str, str]:
     kind, problem = find_fault(answer, found)
     if problem:
         return kind, problem
-    problem = _check_view(request, answer, found) or _check_groups(answer, found)
+    problem = _check_groups(answer, found)
     if problem:
         return "unsound", problem
     if answer is None:
@@ -85,19 +77,6 @@ def _check_groups(answer: ShapeAnswer | None, found: Found) -> str:
             if 0 not in instance.data and prod(left) != prod(right):
                 return f"the group {group} of {instance} has different products"
     return ""
-
-
-def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> str:
-    strides, data = request.strides, request.question.data
-    if strides is None or answer is None:
-        return ""
-    if answer.view is None:
-        return "the view is missing"
-    if are_known(data) and are_known(answer.dims) and not is_decided(answer.view, data, strides, answer.dims):
-        return "the answer omits a known view"
-    if are_known(data) and have_overlap(data, strides):
-        return "the strides overlap"
-    return check_view(found, answer.view, strides)
 
 
 def run_task(task: Task) -> Tally:

@@ -46,30 +46,7 @@ class Wide:
             data_type=random.choice(list(DataType)) if random.random() < 0.15 else None,
             expected=self._choose_expected(target) if random.random() < 0.15 else None,
         )
-        rank = len(data) if data is not None else random.choice(_RANKS)
-        strides = self.choose_strides(data, rank) if random.random() < 0.5 else None
-        return BatchItem(ShapeRequest(question, random.random() < 0.5, strides), data_from)
-
-    def choose_strides(self, data: Sequence[AnyDim] | None, rank: int) -> tuple[int, ...]:
-        """Returns strides: dense ones in some order, with gaps, with a broadcast, or any numbers."""
-        random = self._random
-        if not self._is_lawful and random.random() < 0.3:
-            rank = max(0, rank + random.choice((-1, 1)))
-        kind = random.random()
-        if kind < 0.15 or data is None or len(data) != rank:
-            return tuple(self._choose_number(_MIN) for _ in range(rank))
-        if kind < 0.2:
-            return (0,) * rank
-        order = list(range(rank))[::-1]
-        if kind < 0.4:
-            random.shuffle(order)
-        strides, step = [0] * rank, random.choice((1, 1, 2, 4))
-        for axis in order:
-            dim = data[axis]
-            strides[axis] = 0 if random.random() < 0.1 else step
-            step *= max(dim, 1) if isinstance(dim, int) else random.choice(_SMALL)
-            step += random.random() < 0.1
-        return tuple(min(stride, MAX_DIM) for stride in strides)
+        return BatchItem(ShapeRequest(question, random.random() < 0.5), data_from)
 
     def _choose_link(self, index: int) -> int:
         random = self._random

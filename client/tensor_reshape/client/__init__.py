@@ -36,7 +36,6 @@ from tensor_reshape.rules.errors import (
     UnauthenticatedError,
 )
 from tensor_reshape.rules.questions import Kind, Origin
-from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.runtime.lazy_imports import build_getters
 
@@ -86,8 +85,6 @@ __all__ = [
     "Transfer",
     "UnauthenticatedError",
     "UnavailableError",
-    "View",
-    "ViewPossibility",
     "infer_locally",
     "keep_freed_memory",
     "use_fast_polling",

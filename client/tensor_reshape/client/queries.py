@@ -19,7 +19,6 @@ from tensor_reshape.client.arguments import (
     check_shape,
     read_data_type,
     read_integer,
-    read_integers,
     read_operation,
     require_flag,
     require_special_zero,
@@ -75,7 +74,6 @@ class ShapeOptions(TypedDict, total=False):
         data_type: the type of the data, if it should be checked.
         explain: whether a result names the origin of each dimension, and an error suggests values that would be
             accepted.
-        data_strides: the strides of the data in elements, if you want to know whether the output can be a view.
 
     >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
     InferredShape([6])
@@ -85,7 +83,6 @@ class ShapeOptions(TypedDict, total=False):
     expected_shape: Sequence[DimLike] | None
     data_type: DataTypeLike | None
     explain: bool
-    data_strides: Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +97,6 @@ class ShapeQuery:
         expected_shape: see `ShapeOptions`.
         data_type: see `ShapeOptions`.
         explain: see `ShapeOptions`.
-        data_strides: see `ShapeOptions`.
         data_from: the index of an earlier query. The output of that query is the data of this query, instead of
             `data_shape`. If this query has no `data_type`, the `data_type` of the earlier query applies.
 
@@ -117,7 +113,6 @@ class ShapeQuery:
     expected_shape: Sequence[DimLike] | None = None
     data_type: DataTypeLike | None = None
     explain: bool = False
-    data_strides: Sequence[int] | None = None
     data_from: int | None = None
 
     def __post_init__(self) -> None:
@@ -210,9 +205,8 @@ def read_query(query: ShapeQuery) -> BatchItem:
         None if query.data_type is None else read_data_type(query.data_type),
         _read_shape(operation, query.expected_shape, "expected_shape.dims"),
     )
-    strides = None if query.data_strides is None else read_integers(query.data_strides, "data_strides")
     data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
-    return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
+    return BatchItem(ShapeRequest(question, bool(query.explain)), data_from)
 
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:

@@ -12,7 +12,6 @@ from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
 from tensor_reshape.rules.json_format import Json, describe_answer
 from tensor_reshape.rules.questions import Origin, ShapeAnswer
-from tensor_reshape.rules.views import View
 
 Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
 """Returns the declared bounds of the dims of a query, by name or position."""
@@ -29,7 +28,6 @@ class InferredShape(Sequence[AnyDim]):
         conditions_complete: whether all inputs that satisfy the conditions are accepted.
         origins: where each dimension comes from, if `explain` was set.
         groups: which input dimensions become which output dimensions, if `explain` was set.
-        view: whether the output can be a view of the data, if `data_strides` was given.
 
     >>> shape = client.infer_shape(["N", 3, 4], [0, -1], special_zero=True)
     >>> print(shape, len(shape), shape[1])
@@ -49,7 +47,6 @@ class InferredShape(Sequence[AnyDim]):
         self.conditions_complete: bool = answer.conditions_complete
         self.origins: tuple[Origin, ...] = answer.origins
         self.groups: tuple[DimGroup, ...] = answer.groups
-        self.view: View | None = answer.view
         self._answer, self._declare = answer, declare
 
     @property

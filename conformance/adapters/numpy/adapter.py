@@ -1,7 +1,6 @@
 """Asks numpy: the shape of `array.reshape(shape)`, and its bytes.
 
 - An array of which only the shape matters repeats one byte, so that one of 2^62 elements can be made.
-- Whether the output is a view is asked by `copy=False`, of an array that has the strides.
 """
 
 import math
@@ -24,7 +23,6 @@ from conformance.adapters.questions import Json, Question
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DTYPES = list_types(np.dtype)
-_MAX_BYTES = 2**24
 _REJECTIONS = (ValueError, TypeError, OverflowError)
 
 
@@ -41,18 +39,16 @@ def answer(question: Question) -> Json:
     answered: Json = {"shape": list(output.shape)}
     if question.payload is not None:
         answered["bytes"] = output.tobytes().hex()
-    elif question.strides is not None:
-        answered["view"] = _find_view(array, shape)
     return answered
 
 
 def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
     dtype = DTYPES[question.data_type or "u8"]
     try:
-        if question.strides is not None:
-            return _make_strided(question, dims, question.strides, dtype)
         if question.payload is None:
             return as_strided(np.zeros(1, np.uint8), dims, [0] * len(dims))
+        if question.strides is not None:
+            return _make_strided(question.payload, dims, question.strides, dtype)
         if math.prod(dims) * dtype.itemsize != len(question.payload):
             raise Unsupported("An array has the bytes of its shape.")
         return np.ndarray(dims, dtype, question.payload)
@@ -60,25 +56,13 @@ def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
         raise reject_data(dims, str(error)) from error
 
 
-def _make_strided(question: Question, dims: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    span = find_span(dims, strides) * dtype.itemsize
-    if span > _MAX_BYTES:
-        raise Unsupported("It cannot make an array of that size.")
-    memory = bytes(max(span, 1)) if question.payload is None else question.payload
-    if len(memory) > max(span, 1):
+def _make_strided(memory: bytes, dims: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    if len(memory) > max(find_span(dims, strides) * dtype.itemsize, 1):
         raise Unsupported("The memory of an array may be longer than it is.")
     try:
         return np.ndarray(dims, dtype, memory, strides=[stride * dtype.itemsize for stride in strides])
     except _REJECTIONS as error:
         raise Rejected(str(error)) from error
-
-
-def _find_view(array: Array, shape: tuple[int, ...]) -> Json:
-    try:
-        view = array.reshape(shape, copy=False)
-    except _REJECTIONS:
-        return {"possibility": "impossible", "strides": None}
-    return {"possibility": "possible", "strides": [stride // array.itemsize for stride in view.strides]}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Asks torch: `tensor.reshape(shape)`, eagerly, and without data.
 
 - An eager tensor of which only the shape matters repeats one byte, so that one of 2^62 elements can be made.
-- Whether the output is a view is what `tensor.view(shape)` says.
 """
 
 import warnings
@@ -31,7 +30,6 @@ DTYPES = list_types(partial(getattr, torch)) | {
     "f8e5m2": torch.float8_e5m2,
 }
 _REJECTIONS = (RuntimeError, TypeError, ValueError, OverflowError)
-_MAX_ELEMENTS = 2**24
 
 
 def answer_eager(question: Question) -> Json:
@@ -53,8 +51,6 @@ def _answer_known(question: Question, device: str) -> Json:
     tensor = _make_tensor(question, dims, device)
     output = _reshape(tensor, shape)
     answered: Json = {"shape": list(output.shape)}
-    if question.strides is not None and question.payload is None:
-        answered["view"] = _find_view(tensor, shape)
     if question.payload is not None:
         answered["bytes"] = bytes(output.contiguous().reshape(-1).view(torch.uint8).tolist()).hex()
     return answered
@@ -64,8 +60,6 @@ def _make_tensor(question: Question, dims: tuple[int, ...], device: str) -> Tens
     try:
         if question.payload is not None:
             return _make_filled(question, dims)
-        if question.strides is not None:
-            return _make_strided(dims, question.strides, device)
         if device == "meta":
             return torch.empty(dims, dtype=torch.uint8, device=device)
         return torch.as_strided(torch.zeros(1, dtype=torch.uint8), dims, [0] * len(dims))
@@ -85,13 +79,6 @@ def _make_filled(question: Question, dims: tuple[int, ...]) -> Tensor:
     return _stride(flat, dims, question.strides)
 
 
-def _make_strided(dims: tuple[int, ...], strides: tuple[int, ...], device: str) -> Tensor:
-    span = find_span(dims, strides)
-    if device == "cpu" and span > _MAX_ELEMENTS:
-        raise Unsupported("It cannot make an array of that size.")
-    return _stride(torch.empty(span, dtype=torch.uint8, device=device), dims, strides)
-
-
 def _stride(flat: Tensor, dims: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
     try:
         return torch.as_strided(flat, dims, strides)
@@ -104,14 +91,6 @@ def _reshape(tensor: Tensor, shape: Sequence[int]) -> Tensor:
         return tensor.reshape(shape)
     except _REJECTIONS as error:
         raise Rejected(read_line(error)) from error
-
-
-def _find_view(tensor: Tensor, shape: tuple[int, ...]) -> Json:
-    try:
-        view = tensor.view(shape)
-    except _REJECTIONS:
-        return {"possibility": "impossible", "strides": None}
-    return {"possibility": "possible", "strides": list(view.stride())}
 
 
 if __name__ == "__main__":

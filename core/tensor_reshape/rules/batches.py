@@ -90,11 +90,11 @@ def answer_light_item(
 ) -> ShapeAnswer | ReshapeError | None:
     """Returns the result that `answer_batch` has for an item, or None if finding it may take long.
 
-    An item takes long if it needs a search, an explanation or the output of an earlier item, or if it has strides.
+    An item takes long if it needs a search, an explanation or the output of an earlier item.
     """
     if isinstance(item, ReshapeError):
         return item
-    if item.data_from is not None or item.request.explain or item.request.strides is not None:
+    if item.data_from is not None or item.request.explain:
         return None
     try:
         begun = begin_answer(item.request, limits)

@@ -57,7 +57,6 @@ from tensor_reshape.rules.explanations import (
     name_expected,
     remove_bounds,
 )
-from tensor_reshape.rules.layouts import check_strided_type
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
 from tensor_reshape.rules.questions import (
@@ -84,7 +83,6 @@ from tensor_reshape.rules.solvers.exact import solve_exactly
 from tensor_reshape.rules.solvers.names import solve_for
 from tensor_reshape.rules.solvers.single import solve_single
 from tensor_reshape.rules.targets import UNKNOWN_TARGET, Target, balance, read_target
-from tensor_reshape.rules.views import infer_view
 
 _CONTRADICTIONS = {
     Reason.MINUS_ONE_WITH_ZERO_VOLUME,
@@ -120,7 +118,7 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
 
 
 def infer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Returns the output dims of a query without explanations and without a view; see `answer_question`."""
+    """Returns the output dims of a query without explanations; see `answer_question`."""
     return answer_question(ShapeRequest(question), limits, budget)
 
 
@@ -165,9 +163,9 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
-        # The closed form ignores the expected shape, which may narrow other dims. A view may require a search.
+        # The closed form ignores the expected shape, which may narrow other dims.
         solved = None
-        if question.data is not None and question.expected is None and request.strides is None:
+        if question.data is not None and question.expected is None:
             solved = solve_single(question.data, resolved)
         if solved is None or request.explain:
             return Unsolved(request, resolved, solved)
@@ -201,7 +199,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
             items = [None] * len(question.expected)
             question = question._replace(target=items)
             target = read_target(question, items)
-        return _complete(request, target, *(solved or _search(question, target, budget)), budget)
+        return _complete(request, target, *(solved or _search(question, target, budget)))
     except ReshapeError as error:
         raise _explain_rejection(request, error, budget) from None
 
@@ -249,21 +247,14 @@ def _complete(
     target: Target[AnyDim],
     dims: tuple[AnyDim, ...] | None,
     conditions: Conditions = NO_CONDITIONS,
-    budget: StepBudget | None = None,
 ) -> ShapeAnswer:
-    """Returns the result with the conditions, and with the origins and view that the request asks for."""
-    question, explained, strides = request
-    if strides is None and not explained:  # this is the usual case, and a batch has thousands of such queries
-        return ShapeAnswer(dims, conditions.listed, conditions_complete=conditions.complete)
-    if strides is not None and question.data_type is not None:
-        # a call that reshapes data with strides makes the same check
-        check_strided_type(question.data_type, strides, "data")
-    view = None if strides is None else infer_view(question.data, strides, dims, target.copied, budget)
+    """Returns the result with the conditions, and with the origins and groups if the request asks for them."""
+    question, explained = request
     if not explained or dims is None:
-        return ShapeAnswer(dims, conditions.listed, (), view, conditions.complete)
+        return ShapeAnswer(dims, conditions.listed, (), conditions.complete)
     origins = explain_dims(question, target, dims)
     groups = () if question.data is None else tuple(find_dim_groups(question.data, dims, target.copied))
-    return ShapeAnswer(dims, conditions.listed, origins, view, conditions.complete, groups)
+    return ShapeAnswer(dims, conditions.listed, origins, conditions.complete, groups)
 
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:

@@ -25,12 +25,6 @@ def describe_answer(answer: ShapeAnswer) -> Json:
         record["origins"] = list(map(_describe_origin, answer.origins))
     if answer.groups:
         record["groups"] = [{"data": list(group.data), "output": list(group.output)} for group in answer.groups]
-    if answer.view is not None:
-        strides = answer.view.strides
-        record["view"] = {
-            "possibility": answer.view.possibility.value,
-            "strides": None if strides is None else list(strides),
-        }
     return record
 
 

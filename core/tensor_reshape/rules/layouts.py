@@ -8,19 +8,11 @@ agreed.
 """
 
 from collections.abc import Sequence
-from itertools import combinations
 from math import gcd, prod
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
-
-_MAX_MARKED = 65_536
-"""The largest number of positions that inference marks for one query. Marking them takes about 20 microseconds."""
-
-
-_MAX_PAIRED = 8
-"""The largest number of axes that inference compares in pairs."""
 
 
 def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
@@ -73,32 +65,6 @@ def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> Non
         InvalidRequestError: STRIDES_OVERLAP.
     """
     if not _fits(_find_overlapping_axes(dims, strides)):
-        raise _reject_overlap(dims, strides, field)
-
-
-def check_positions(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that no two elements have the same position, without the bytes of the tensor.
-
-    For a tensor without bytes, the number of positions has no limit. This check is exact if the axes that may overlap
-    are at most two, or if they have at most 65,536 positions. In larger layouts, it finds layouts with fewer positions
-    than elements, and two axes that overlap if at most eight axes may overlap. `check_layout` finds every overlap. In
-    both, a dim with a stride of 0 is not an overlap.
-
-    Raises:
-        InvalidRequestError: STRIDES_OVERLAP.
-    """
-    axes = _find_overlapping_axes(dims, strides)
-    if not axes:
-        return
-    # Two axes overlap at the least common multiple of their strides.
-    pairs = combinations(axes, 2) if len(axes) <= _MAX_PAIRED else ()
-    if not _fits(axes) or any(
-        second // (common := gcd(first, second)) < dim and first // common < other
-        for (first, dim), (second, other) in pairs
-    ):
-        raise _reject_overlap(dims, strides, field)
-    count = 1 + sum((dim - 1) * stride for stride, dim in axes)
-    if count <= _MAX_MARKED and _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _reject_overlap(dims, strides, field)
 
 

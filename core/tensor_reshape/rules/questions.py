@@ -9,7 +9,6 @@ from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, are_known
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.views import View
 
 Shape_co = TypeVar("Shape_co", bound="Sequence[AnyDim] | None", covariant=True)
 
@@ -84,13 +83,10 @@ class ShapeRequest(NamedTuple):
         question: the query.
         explain: whether a result contains the origins and the groups of its dims, and an error contains the values
             that would be accepted.
-        strides: the strides of the data in elements. If the strides are given, the result says whether the output can
-            be a view.
     """
 
     question: AnyQuestion
     explain: bool = False
-    strides: Sequence[int] | None = None
 
 
 class Origin(NamedTuple):
@@ -122,7 +118,6 @@ class ShapeAnswer(NamedTuple):
         dims: the output dims. None: not even the rank is known.
         conditions: the conditions that every accepted instance satisfies.
         origins: the origin of each dim, if requested.
-        view: whether the output can be a view, if requested.
         conditions_complete: whether every instance that satisfies the conditions is accepted.
         groups: which input dims become which output dims, if requested with the origins and if both ranks are known.
     """
@@ -130,6 +125,5 @@ class ShapeAnswer(NamedTuple):
     dims: tuple[AnyDim, ...] | None
     conditions: tuple[Condition, ...] = ()
     origins: tuple[Origin, ...] = ()
-    view: View | None = None
     conditions_complete: bool = True
     groups: tuple[DimGroup, ...] = ()

@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeVar
 
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 
 Item = TypeVar("Item")
@@ -23,7 +22,6 @@ _UNKNOWN = frozenset({"...", "unknown"})
 _CLOSING = {"[": "]", "(": ")"}
 _NUMBERS = re.compile(r"-?[0-9]+(?:\s*x\s*-?[0-9]+)+")
 _PIECE = re.compile(r"'[^']*'|[(),]")
-_STRIDE = re.compile(r"-?[0-9]{1,40}")
 
 
 class ShapeItem(NamedTuple):
@@ -52,18 +50,6 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
     """
     items = split_items(text)
     return None if items is None else _parse_all(items, parse_dim, field)
-
-
-def parse_strides(text: str, field: str) -> tuple[int, ...]:
-    """Parses strides, which must be numbers.
-
-    Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid stride. In the error, the stride is called
-            `field[index]`.
-    """
-    items = split_items(text)
-    # The text `...` is valid as a shape, but not as a list of strides.
-    return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
 def split_items(text: str) -> tuple[ShapeItem, ...] | None:
@@ -135,10 +121,3 @@ def _parse_item(text: str, parse: Callable[[str], Item], path: str, index: int) 
         return parse(text)
     except InvalidRequestError as error:
         raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, error.message, path, index=index, value=text) from None
-
-
-def _parse_stride(text: str) -> int:
-    if _STRIDE.fullmatch(text) is None or abs(int(text)) > MAX_DIM:
-        message = f"{text!r} is not a valid stride: write a number of elements, at most 2^63 - 1"
-        raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, message)
-    return int(text)

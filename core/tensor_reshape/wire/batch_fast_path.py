@@ -48,7 +48,7 @@ _ENCODED_CONDITIONS: RecentCache[str, bytes] = RecentCache(_CACHE_BYTES, _CACHED
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
 _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
 _CONDITION = b"\x1a"
-_COMPLETE = b"\x28\x01"  # this is the encoded field conditions_complete with the value true
+_COMPLETE = b"\x20\x01"  # this is the encoded field conditions_complete with the value true
 _ENDS = (b"", _COMPLETE)  # these bytes follow the shape of a result
 _DIM_TAG = _DIM[0]
 _LEAST_ANSWER_BYTES = 4  # the shortest answer has two nested fields, and each of them has a tag and a length
@@ -98,8 +98,8 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:
     """Encodes a result that contains only a shape and conditions. Returns None for any other result."""
-    dims, conditions, origins, view, complete, groups = answer
-    if dims is None or origins or groups or view is not None:
+    dims, conditions, origins, complete, groups = answer
+    if dims is None or origins or groups:
         return None
     fields = encode_field(_SHAPE_OF_ANSWER, encode_dims(dims))
     for condition in conditions:

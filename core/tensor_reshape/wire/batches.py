@@ -45,8 +45,8 @@ def encode_batch_item(item: BatchItem) -> bytes:
     Raises:
         ValueError: a number does not fit into an s64.
     """
-    (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
-    if not explain and strides is None and expected is None and item.data_from is None and special_zero is not None:
+    (operation, data, target, special_zero, data_type, expected), explain = item.request
+    if not explain and expected is None and item.data_from is None and special_zero is not None:
         return encode_compact_item(
             operation,
             None if data is None else encode_dims(data),

@@ -11,7 +11,6 @@ from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, InvalidRequestError, Reason, clip_text
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
-from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
     decode_dims,
@@ -30,11 +29,6 @@ _KIND_NUMBERS = {kind: reshape_pb2.Origin.Kind.Value(f"KIND_{kind.name}") for ki
 _KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
 _CONDITION_NUMBERS = {kind: reshape_pb2.Condition.Kind.Value(f"KIND_{kind.name}") for kind in ConditionKind}
 _CONDITION_KINDS = {int(number): kind for kind, number in _CONDITION_NUMBERS.items()}
-_POSSIBILITY_NUMBERS = {
-    possibility: reshape_pb2.View.Possibility.Value(f"POSSIBILITY_{possibility.name}")
-    for possibility in ViewPossibility
-}
-_POSSIBILITIES = {int(number): possibility for possibility, number in _POSSIBILITY_NUMBERS.items()}
 
 
 def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
@@ -58,8 +52,6 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
         message.expected_shape.CopyFrom(encode_shape(question.expected))
     if question.data_type is not None:
         message.data.data_type = encode_data_type(question.data_type)
-    if request.strides is not None:
-        message.data_strides.CopyFrom(reshape_pb2.Strides(items=request.strides))
     return message
 
 
@@ -107,8 +99,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
         data_type=decode_data_type(spec.data_type, "data.data_type") if named_type else None,
         expected=decode_expected(operation, message),
     )
-    strides = tuple(message.data_strides.items) if message.HasField("data_strides") else None
-    return ShapeRequest(question, message.explain, strides)
+    return ShapeRequest(question, message.explain)
 
 
 def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
@@ -124,10 +115,6 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
         )
     if answer.conditions:
         message.conditions.extend(map(encode_condition, answer.conditions))
-    if answer.view is not None:
-        message.view.possibility = _POSSIBILITY_NUMBERS[answer.view.possibility]
-        if answer.view.strides is not None:
-            message.view.strides.CopyFrom(reshape_pb2.Strides(items=answer.view.strides))
     return message
 
 
@@ -160,7 +147,6 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
         dims,
         conditions,
         tuple(map(_decode_origin, message.origins)),
-        _decode_view(message.view) if message.HasField("view") else None,
         # A newer server may send a condition that this version cannot evaluate, and this condition may exclude further
         # instances.
         message.conditions_complete and len(conditions) == len(message.conditions),
@@ -220,9 +206,3 @@ def decode_condition(message: reshape_pb2.Condition) -> Condition | None:
         message.rule,
         message.item,
     )
-
-
-def _decode_view(message: reshape_pb2.View) -> View:
-    strides = tuple(message.strides.items) if message.HasField("strides") else None
-    # If a newer server sends a `possibility` value that this version does not know, the value becomes UNKNOWN.
-    return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

@@ -42,7 +42,7 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
             return {"conditions": [], "conditions_complete": True, **answer.to_json()}
         if line.data is None or isinstance(line.query, ReshapeError):
             return answer.to_json()
-        return {**answer.to_json(), "bytes": execute(line.query, line.data, client).hex()}
+        return {**answer.to_json(), "bytes": execute(line.query, line.data, line.strides, client).hex()}
     except ReshapeError as error:
         return describe_rejection(error)
 

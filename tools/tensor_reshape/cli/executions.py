@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 
-def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
+def execute(query: ShapeQuery, data: bytes, strides: Sequence[int] | None, client: "Client | None") -> bytes:
     """Executes the query and returns the elements of the output.
 
     Args:
         query: the query, whose shapes are valid.
         data: the elements of the data, from the first byte to the last.
+        strides: the strides of the data in elements. None means that the data is dense.
         client: the client. If None, this process executes the reshape.
 
     Raises:
         InvalidRequestError: FIELD_MISSING, if the data shape or the requested shape is not fully known, or an error of
             the layout.
     """
-    (question, _, strides), _ = read_query(query)
+    (question, _), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
         message = "bytes cannot be reshaped unless all dims of data and shape are numbers"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data")

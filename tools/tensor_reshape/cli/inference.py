@@ -11,12 +11,11 @@ import click
 
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, Connection, connection_options
-from tensor_reshape.cli.parameter_types import OperationName, PartialDims, PartialShape, Strides
+from tensor_reshape.cli.parameter_types import OperationName, PartialDims, PartialShape
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable
-from tensor_reshape.rules.views import View
 
 if TYPE_CHECKING:
     from tensor_reshape.client import Client
@@ -31,12 +30,13 @@ name. Any other name must be in quotes.
 --json prints {"shape": [...]}; the shape is null if the rank is unknown. A known dim is a number, and an unknown dim is
 null. A dim between limits is {"min", "max", "name"}; "max" is null without an upper bound, and "name" is absent without
 a name. "conditions" follows if the reshape demands something of its inputs, "conditions_complete" is false if these
-are not all, "origins" and "groups" follow with --explain, and "view" with --strides. "groups" says which data dims
-become which output dims, by index.
+are not all, and "origins" and "groups" follow with --explain. "groups" says which data dims become which output
+dims, by index.
 
-A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain", "strides",
+A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain",
 "data_type", and "data_from", the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
-null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the command also reshapes these bytes. Each line has
+null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the command also reshapes these bytes, which may
+have "strides". Each line has
 one line of output: the object of --json, or {"error": {"reason", "message", "field", "metadata"}}, with the "id" of the
 line, if any, and the "bytes" of the output. The exit code is 3 if any line is rejected.
 """
@@ -60,11 +60,6 @@ line, if any, and the "bytes" of the output. The exit code is 3 if any line is r
     help="Whether a 0 in the target shape copies the data dim with the same index, or is a dim of 0.",
 )
 @click.option("--expect", type=_PARTIAL, help="The expected output shape, which may be partial.")
-@click.option(
-    "--strides",
-    type=Strides(),
-    help="The strides of the data, in elements, for example 12,4,1. Shows whether the output can be a view.",
-)
 @click.option("--explain", is_flag=True, help="Show where each dim comes from. With --json, errors have more details.")
 @click.option(
     "--batch",
@@ -119,7 +114,6 @@ def _build_query(
     shape: PartialShape | None,
     special_zero: bool | None,
     expect: PartialShape | None,
-    strides: tuple[int, ...] | None,
     **options: object,
 ) -> ShapeQuery:
     if data is None or shape is None or special_zero is None:
@@ -131,7 +125,6 @@ def _build_query(
         shape=shape.dims,
         special_zero=special_zero,
         expected_shape=None if expect is None else expect.dims,
-        data_strides=strides,
         operation=str(options["operation"] or "static_reshape"),
         explain=bool(options["explain"]),
     )
@@ -161,7 +154,6 @@ def _infer_on_server(client: "Client", query: ShapeQuery) -> InferredShape:
         operation=query.operation,
         expected_shape=query.expected_shape,
         explain=query.explain,
-        data_strides=query.data_strides,
     )
 
 
@@ -188,15 +180,8 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
         if answer.groups:
             yield f"groups: {'; '.join(map(_format_group, answer.groups))}"
     yield from (f"requires: {condition}" for condition in answer.conditions)
-    if answer.view is not None:
-        yield _format_view(answer.view)
 
 
 def _format_group(group: DimGroup) -> str:
     data, output = (",".join(map(str, indices)) or "none" for indices in group)
     return f"{data} -> {output}"
-
-
-def _format_view(view: View) -> str:
-    strides = "" if not view.strides else f", strides {','.join(map(str, view.strides))}"
-    return f"view: {view.possibility.value}{strides}"

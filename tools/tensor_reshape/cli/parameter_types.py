@@ -19,7 +19,7 @@ from tensor_reshape.rules.dtypes import DataType, find_data_type
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, find_operation
-from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
+from tensor_reshape.rules.shape_parser import parse_shape, split_items
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -114,15 +114,6 @@ class PartialDims(_Notation):
 
     def _parse(self, text: str, name: str) -> PartialShape:
         return PartialShape(parse_shape(text, name))
-
-
-class Strides(_Notation):
-    """The parameter type of strides, which are numbers separated by commas."""
-
-    name = "strides"
-
-    def _parse(self, text: str, name: str) -> tuple[int, ...]:
-        return parse_strides(text, name)
 
 
 class Target(_Type):

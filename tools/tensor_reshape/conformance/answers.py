@@ -31,15 +31,12 @@ class ShapeAnswer(NamedTuple):
 
     Attributes:
         dims: the dims. The value is None if the rank is unknown.
-        view: the object about the view, with its possibility and its strides. The value is None if the answer has no
-            such object.
         data: the bytes of the output in hexadecimal. The value is None if the answer has no bytes.
         conditions: the conditions. The value is None if the answer does not name any, not even an empty list.
         conditions_complete: whether the answer accepts every instance that satisfies the conditions.
     """
 
     dims: tuple[AnyDim, ...] | None
-    view: Json | None = None
     data: str | None = None
     conditions: tuple[Condition, ...] | None = None
     conditions_complete: bool = True
@@ -86,9 +83,9 @@ def read_answer(record: Json) -> Answer:
     if "shape" not in record:
         message = "the answer has none of the keys shape, error and unsupported"
         raise InvalidAnswerError(message)
-    view, data = record.get("view"), record.get("bytes")
-    if not (view is None or isinstance(view, dict)) or not (data is None or isinstance(data, str)):
-        message = "view must be a JSON object and bytes must be text"
+    data = record.get("bytes")
+    if not (data is None or isinstance(data, str)):
+        message = "bytes must be text"
         raise InvalidAnswerError(message)
     conditions, is_complete = record.get("conditions"), record.get("conditions_complete")
     if not isinstance(is_complete, bool | None):
@@ -98,7 +95,7 @@ def read_answer(record: Json) -> Answer:
         listed = None if conditions is None else read_conditions(conditions)
     except InvalidConditionError as error:
         raise InvalidAnswerError(str(error)) from None
-    return ShapeAnswer(_read_dims(record["shape"]), view, data, listed, is_complete is not False)
+    return ShapeAnswer(_read_dims(record["shape"]), data, listed, is_complete is not False)
 
 
 def _read_dims(value: object) -> tuple[AnyDim, ...] | None:

@@ -34,10 +34,7 @@ def describe_answer(answer: Json | None) -> str:
         return f"rejected: {details}" if details else "rejected"
     if "shape" not in answer:
         return _shorten(answer)
-    parts, view = [describe_shape(answer["shape"])], answer.get("view")
-    if isinstance(view, Mapping):
-        strides = "" if view.get("strides") is None else f" {_shorten(view['strides'])}"
-        parts.append(f"view {view.get('possibility')}{strides}")
+    parts = [describe_shape(answer["shape"])]
     if isinstance(answer.get("conditions"), Sequence):
         parts.append(f"conditions {_shorten([_describe_condition(one) for one in answer['conditions']])}")
     if answer.get("bytes") is not None:

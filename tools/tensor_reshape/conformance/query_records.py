@@ -16,7 +16,7 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 
 _HEX = re.compile("[0-9a-fA-F]*")
-_ID, _BYTES, _CONDITIONS = "id", "bytes", "conditions"
+_ID, _BYTES, _STRIDES, _CONDITIONS = "id", "bytes", "strides", "conditions"
 _LINE = ""  # if an error is about a whole line, its field is empty
 
 
@@ -27,12 +27,14 @@ class BatchLine(NamedTuple):
         query: the query, or the error if the line is not a valid query.
         id: the id of the result; None if the line has no id.
         data: the buffer to reshape; None if only the shape is requested.
+        strides: the strides of the buffer in elements; None if it is dense.
         lists_conditions: whether the result has a list of conditions even if there are none.
     """
 
     query: ShapeQuery | ReshapeError
     id: str | int | None = None
     data: bytes | None = None
+    strides: Sequence[int] | None = None
     lists_conditions: bool = False
 
 
@@ -43,8 +45,12 @@ def read_line(line: bytes) -> BatchLine:
         record = _parse(line)
         # The id is read first, because an error about the rest of the record contains the id.
         name = _read_id(record.pop(_ID, None))
-        data, lists_conditions = _read_data(record), _read_flag(_CONDITIONS, record.pop(_CONDITIONS, False))
-        return BatchLine(read_record(record), name, data, lists_conditions)
+        data, strides = _read_data(record), _read_strides(record)
+        lists_conditions = _read_flag(_CONDITIONS, record.pop(_CONDITIONS, False))
+        if strides is not None and data is None:
+            message = "bytes are required together with strides"
+            raise InvalidRequestError.of(Reason.FIELD_MISSING, message, _BYTES)
+        return BatchLine(read_record(record), name, data, strides, lists_conditions)
     except ReshapeError as error:
         return BatchLine(error, name)
 
@@ -57,7 +63,9 @@ def read_record(record: Json) -> ShapeQuery:
     """
     for key in record:
         if key not in _KEYS:
-            raise _reject(_LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, conditions, id and bytes")
+            raise _reject(
+                _LINE, f"{key!r} is not a key of a query; use {', '.join(_KEYS)}, conditions, id, bytes and strides"
+            )
     for key in ("shape",) if "data_from" in record else ("data", "shape"):
         if key not in record:
             message = f"{key} is required; write null if nothing is known about it"
@@ -74,7 +82,7 @@ def read_case_query(record: Json) -> ShapeQuery:
     Raises:
         InvalidRequestError: the JSON record is not a valid query.
     """
-    return read_record({key: value for key, value in record.items() if key not in {_ID, _BYTES, _CONDITIONS}})
+    return read_record({key: value for key, value in record.items() if key not in {_ID, _BYTES, _STRIDES, _CONDITIONS}})
 
 
 def describe_rejection(error: ReshapeError) -> Json:
@@ -171,11 +179,13 @@ def _read_text(field: str, text: str) -> AnyDim:
         raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, error.message, field, **error.metadata) from None
 
 
-def _read_strides(key: str, value: object) -> Sequence[int] | None:
+def _read_strides(record: Json) -> Sequence[int] | None:
+    """Removes the strides from a record of JSON and returns them."""
+    value = record.pop(_STRIDES, None)
     if value is None:
         return None
     if not isinstance(value, list) or not all(_is_int(item) and abs(item) <= MAX_DIM for item in value):
-        raise _reject(key, f"{key} must be a list of numbers up to 2^63 - 1, or null")
+        raise _reject(_STRIDES, "strides must be a list of numbers up to 2^63 - 1, or null")
     return tuple(value)
 
 
@@ -217,6 +227,5 @@ _KEYS: Mapping[str, tuple[str, Callable[[str, object], object]]] = {
     "expected": ("expected_shape", read_shape),
     "data_type": ("data_type", _read_text_or_null),
     "explain": ("explain", _read_flag),
-    "strides": ("data_strides", _read_strides),
     "data_from": ("data_from", _read_index),
 }

@@ -27,7 +27,6 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bo
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import AnyQuestion
-from tensor_reshape.rules.views import infer_view
 
 _MAX_INSTANCES = 200
 _MAX_QUOTED = 200
@@ -100,7 +99,6 @@ def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterato
     elif len(right.dims) != len(answer.dims):
         yield Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
-        yield from _judge_view(case, right, answer)
         yield from _judge_dims(read_rules_query(case.query), right.dims, answer.dims)
         yield from _judge_conditions(case, right, answer)
 
@@ -121,34 +119,6 @@ def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | N
     return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
-def _judge_view(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
-    if right.view is None or answer.view is None:  # an implementation that does not infer views omits this key
-        return
-    want, have = right.view["possibility"], answer.view.get("possibility")
-    if have == want:
-        dims = right.dims or ()
-        if not _are_equal_strides(dims, right.view.get("strides"), answer.view.get("strides")):
-            yield Judgement(Verdict.WRONG_SHAPE, f"the strides of the view are {answer.view.get('strides')}")
-    elif have == "unknown":
-        yield Judgement(Verdict.WEAKER, "whether it can be a view is unknown")
-    else:
-        text = f"a view is {str(have)[:_MAX_QUOTED]}, not {want}"
-        instance = _find_other_view(case, have) if want == "unknown" else ""
-        yield Judgement(Verdict.TIGHTER if instance is None else Verdict.WRONG_SHAPE, f"{text}{instance or ''}")
-
-
-def _find_other_view(case: Case, possibility: object) -> str | None:
-    """Returns a text with an instance that contradicts `possibility`.
-
-    The result is None if no such instance was found.
-    """
-    question, strides = read_rules_query(case.query), case.query["strides"]
-    for instance in islice(list_instances(question), _MAX_INSTANCES):
-        if infer_view(instance.data, strides, instance.output, ()).possibility.value != possibility:
-            return f": {instance}"
-    return None
-
-
 def _judge_conditions(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
     have = answer.conditions
     if right.conditions is None or have is None:  # an implementation that does not infer conditions omits this key
@@ -160,15 +130,6 @@ def _judge_conditions(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> It
         yield Judgement(Verdict.WRONG_SHAPE if answer.conditions_complete else Verdict.WEAKER, text)
     elif is_complete and not answer.conditions_complete:
         yield Judgement(Verdict.WEAKER, "the conditions are complete, but conditions_complete is false")
-
-
-def _are_equal_strides(dims: Sequence[AnyDim], want: object, have: object) -> bool:
-    """Whether two lists of strides are equal. The strides of dims of 1 and of empty tensors are ignored."""
-    if not isinstance(want, list) or have is None or 0 in dims:
-        return True
-    if not isinstance(have, list) or len(have) != len(want):
-        return False
-    return all(dim == 1 or one == other for dim, one, other in zip(dims, want, have, strict=True))
 
 
 def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence[AnyDim]) -> Iterator[Judgement]:

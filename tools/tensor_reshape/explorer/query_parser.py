@@ -14,7 +14,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, STATIC_RESHAPE, Operation, check_rank
 from tensor_reshape.rules.questions import Question, ShapeRequest
-from tensor_reshape.rules.shape_parser import parse_shape, parse_strides, split_items
+from tensor_reshape.rules.shape_parser import parse_shape, split_items
 
 MAX_TEXT_CHARACTERS = 4096
 """The maximum length of one text. Parsing it takes at most a millisecond, and no limit of the server applies to it."""
@@ -23,7 +23,6 @@ _FIELDS = {
     "data": "data.dims",
     "shape": "shape",
     "expected": "expected_shape.dims",
-    "strides": "data.strides",
     "operation": "operation",
     "special_zero": "special_zero",
     "server": "",
@@ -44,8 +43,6 @@ class QueryText(NamedTuple):
         operation: the name of the operation. If empty, the operation is static_reshape.
         special_zero: the text true or false. If empty, the flag is missing, and the rules reject the query.
         expected: the expected output shape. If empty, there is no expected shape, but `[]` means a scalar.
-        strides: the strides of the data in elements. If empty, the data has no strides, but `[]` means the strides of a
-            scalar.
         server: the address of the page in the browser, for the snippets.
     """
 
@@ -54,7 +51,6 @@ class QueryText(NamedTuple):
     operation: str = ""
     special_zero: str = ""
     expected: str = ""
-    strides: str = ""
     server: str = ""
 
     @classmethod
@@ -103,8 +99,7 @@ def parse_query(text: QueryText) -> ShapeRequest:
         _parse_flag(text.special_zero),
         expected=_parse_shape(operation, text.expected, "expected") if text.expected.strip() else None,
     )
-    strides = parse_strides(text.strides, _FIELDS["strides"]) if text.strides.strip() else None
-    return ShapeRequest(question, explain=True, strides=strides)
+    return ShapeRequest(question, explain=True)
 
 
 def find_wrong_item(text: QueryText, error: ReshapeError) -> WrongItem:

@@ -14,7 +14,6 @@ from tensor_reshape.explorer.snippets import write_snippets
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.questions import Origin, ShapeAnswer, ShapeRequest
-from tensor_reshape.rules.views import View
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_request
 
@@ -81,7 +80,6 @@ def _describe_answer(answer: ShapeAnswer) -> Json:
         "dims": [_describe_dim(dim, origins[index : index + 1]) for index, dim in enumerate(dims)],
         "conditions": list(map(str, answer.conditions)),
         "conditions_complete": answer.conditions_complete,
-        "view": None if answer.view is None else _describe_view(answer.view),
     }
 
 
@@ -90,12 +88,6 @@ def _describe_dim(dim: AnyDim, origins: Sequence[Origin]) -> Json:
     for origin in origins:  # the list is empty if the rank was unknown before the answer
         record.update(kind=origin.kind.value, origin=origin.text)
     return record
-
-
-def _describe_view(view: View) -> Json:
-    # Strides are text, because JavaScript's numbers are doubles.
-    strides = None if view.strides is None else list(map(str, view.strides))
-    return {"possibility": view.possibility.value, "strides": strides}
 
 
 def _describe_rejection(error: ReshapeError, text: QueryText) -> Json:

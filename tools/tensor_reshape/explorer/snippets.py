@@ -76,8 +76,6 @@ def _list_arguments(text: QueryText, request: ShapeRequest) -> Iterator[tuple[st
         yield "operation", _quote(question.operation.name)
     if question.expected is not None:
         yield "expected_shape", _write_shape(text.expected)
-    if request.strides is not None:
-        yield "data_strides", str(list(request.strides))
 
 
 def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: str) -> str | None:
@@ -140,8 +138,6 @@ def _write_command(text: QueryText, request: ShapeRequest) -> str:
         words.append(f"--operation {question.operation.name}")
     if question.expected is not None:
         words.append(_write_option("expect", text.expected))
-    if request.strides is not None:
-        words.append(_write_option("strides", text.strides))
     return _join_words([*words, "--explain --local"])
 
 

@@ -67,17 +67,7 @@ function describeDims(answer) {
     const heading = answer.conditions_complete ? "Accepted if" : "Accepted only if";
     parts.push(make("h3", heading), list);
   }
-  if (answer.view) parts.push(make("h3", "View or copy"), make("p", describeView(answer.view)));
   return parts;
-}
-
-function describeView(view) {
-  const texts = {
-    possible: `The output can be a view, with strides [${(view.strides ?? []).join(", ")}].`,
-    impossible: "The output cannot be a view. The elements must be copied.",
-    unknown: "Whether the output can be a view depends on the unknown dimensions.",
-  };
-  return view.possibility === "possible" && !view.strides ? "The output can be a view." : texts[view.possibility];
 }
 
 function showDrawing(text) {

@@ -73,8 +73,8 @@ function showLink() {
 
 /** In a narrow window, hides the options that the query does not use, so that the result is on the first screen. */
 function foldOptions() {
-  const { operation, expected, strides } = form.elements;
-  more.open = !NARROW.matches || operation.selectedIndex > 0 || Boolean(expected.value || strides.value);
+  const { operation, expected } = form.elements;
+  more.open = !NARROW.matches || operation.selectedIndex > 0 || Boolean(expected.value);
 }
 
 form.addEventListener("input", ({ target }) => {

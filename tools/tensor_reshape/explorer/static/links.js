@@ -1,12 +1,12 @@
 // The query in the address of the page: the form is filled from it, and edits of the form change it.
 
-const TEXTS = ["data", "shape", "expected", "strides"];
-const OPTIONAL = ["expected", "strides"];
+const TEXTS = ["data", "shape", "expected"];
+const OPTIONAL = ["expected"];
 
 /** Returns the query string of the form. */
 export function readForm(form) {
   const query = new URLSearchParams();
-  for (const name of ["data", "shape", "special_zero", "operation", "expected", "strides"]) {
+  for (const name of ["data", "shape", "special_zero", "operation", "expected"]) {
     const value = form.elements[name].value;
     if (value !== "" || TEXTS.includes(name) && !OPTIONAL.includes(name)) {
       query.set(name, value);
