@@ -200,7 +200,7 @@ def test_division_by_zero_gives_no_value():
     assert decide(text, x=(4,)).cause
 
 
-def test_slice_that_starts_before_the_first_item_gives_no_value_if_it_goes_backwards():
+def test_backward_slice_before_the_first_item_has_no_value():
     text = """g (float[n,m] x) => (float[] y) {
         d = Shape(x) a = Constant<value_ints=[-9]>() e = Constant<value_ints=[-10]>() z = Constant<value_ints=[0]>()
         b = Constant<value_ints=[-1]>() s = Slice(d, a, e, z, b) y = Reshape(x, s)
@@ -215,7 +215,7 @@ def test_deadline_ends_a_run():
 
 
 @pytest.mark.measured  # onnx needs five seconds to make its cases
-def test_every_reshape_of_onnx_test_cases_is_accepted_or_depends_on_an_input_value():
+def test_every_reshape_of_onnx_test_cases_is_accepted_or_undecided():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = collect_testcases(None)

@@ -3,8 +3,7 @@
 import pytest
 from onnx import helper, parser
 
-from tensor_reshape.onnx import ModelReport, ModelVerdict, Verdict, check_model
-from tensor_reshape.onnx.advice import read_stack
+from tensor_reshape.onnx import ModelReport, ModelVerdict, check_model
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
 POOLED = """g (float[b,3,h,w] x) => (float[] y) {
@@ -67,26 +66,6 @@ def test_sizes_that_another_node_rejects_are_a_remark():
     assert report.remarks[0] == "needs: MatMul y cannot run with [2, 192], [64, 10] if batch=3"
 
 
-def test_name_that_leaves_the_first_dim_is_a_remark():
-    report = reshape("batch,8,4,4", "2,-1")
-    assert report.verdict is ModelVerdict.OK
-    advice = "write [0, -1] instead of [2, -1] to keep batch in dim 0"
-    assert report.remarks == (f"leaves: batch leaves dim 0 at y: dim 1 of its output is 64*batch; {advice}",)
-
-
-def test_group_of_channels_moves_no_name():
-    assert reshape("batch,8,4,4", "0,2,-1").remarks == ()
-
-
-def test_wrong_declared_shape_of_an_intermediate_tensor_is_a_claim():
-    text = """g (float[b,t,64] x) => (float[] y) <float[b,5,64] c> {
-        c = Relu(x) s = Constant<value_ints=[-1,64]>() r = Reshape(c, s) d = Shape(x) y = Reshape(r, d)
-    }"""
-    report = check(text)
-    assert (report.verdict, len(report.claims)) == (ModelVerdict.OK, 1)
-    assert report.claims[0].startswith("the model declares dim 1 of c as 5; its node gives 8 for b=2 t=8")
-
-
 @pytest.mark.parametrize(("dims", "items"), [("h,w", "16,8"), ("batch,h,w", "0,8,16"), ("a,b,c", "3,5,7")])
 def test_base_point_satisfies_conditions_of_several_names(dims: str, items: str):
     report = reshape(dims, items)
@@ -137,46 +116,3 @@ def test_time_for_probes_that_is_over_leaves_the_model_undecided():
 def test_input_without_a_rank_leaves_the_model_undecided():
     report = check("g (float[] x) => (float[] y) { s = Constant<value_ints=[-1,4]>() y = Reshape(x, s) }")
     assert report.undecided[0] == "the input x has no declared rank"
-
-
-@pytest.mark.parametrize(
-    ("dims", "items", "advice"),
-    [
-        ("batch,16,4,4", "1,256", "write [0, 256] instead of [1, 256] to keep batch dynamic"),
-        ("length,batch,96", "0,2,96", "write [0, 0, 96] instead of [0, 2, 96] to keep batch dynamic"),
-        ("batch,64,7,7", "-1,1024", "write [0, -1] instead of [-1, 1024] to keep batch in dim 0"),
-        ("batch,length,96", "2,-1,96", "write [0, -1, 96] instead of [2, -1, 96] to keep batch in dim 0"),
-        ("batch,length,64", "0,0,5,-1", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
-        ("batch,length,64", "0,0,5,12", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
-        ("2,7,64", "0,0,4,12", "write 16 instead of 12, because 4 * 16 = 64"),
-        ("12", "5,-1", "write a divisor of 12 instead of 5: 1, 2, 3, 4, 6, 12"),
-        ("2,7,64", "2,7,3,16", "write 4 instead of 3, because 16 * 4 = 64"),
-        ("batch,length,c", "0,0,12,-1", ""),
-        ("batch,length,96", "-1,3,32", ""),
-    ],
-)
-def test_finding_has_advice_what_to_write(dims: str, items: str, advice: str):
-    assert reshape(dims, items).findings[0].advice == advice
-
-
-def test_node_has_the_line_of_the_source_that_its_exporter_stored():
-    model = parser.parse_model(HEAD + FIRST.format(dims="batch,16,4,4", items="1,256"))
-    stack = 'File "/home/me/model.py", line 12, in forward\n    return x.view(1, 256)\n'
-    library = 'File "/usr/lib/python3/site-packages/torch/nn/modules/module.py", line 1, in _call\n    return f()\n'
-    model.graph.node[1].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=stack + library)
-    (finding,) = check_model(model).findings
-    assert finding.origin == "/home/me/model.py:12: return x.view(1, 256)"
-
-
-def test_stack_without_a_frame_gives_no_line():
-    assert read_stack("nothing") == ""
-
-
-def test_condition_that_a_probe_refutes_is_not_reported():
-    """The declared shape of c makes the rules believe that t is 5, but every t runs."""
-    text = """g (float[b,t,64] x) => (float[] y) <float[b,5,64] c> {
-        c = Relu(x) d = Shape(x) s = Constant<value_ints=[0,0,8,8]>() y = Reshape(c, s)
-    }"""
-    report = check(text)
-    assert [str(one) for one in report.requirements if one.verdict is not ModelVerdict.OK] == []
-    assert report.count(Verdict.REJECTED) == 0

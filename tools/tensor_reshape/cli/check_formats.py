@@ -52,9 +52,9 @@ class Checked:
 
     Attributes:
         path: the file.
-        report: the report, or None if the file is no model.
+        report: the report, or None if the file is not a model.
         profiles: the profiles.
-        error: why the file is no model, or an empty text.
+        error: why the file is not a model, or an empty text.
         fail_on: the verdicts that make the exit code REJECTED.
     """
 

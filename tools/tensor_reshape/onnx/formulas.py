@@ -31,7 +31,7 @@ def list_words(formula: Formula) -> set[str]:
 
 
 def compute(formula: Formula, sizes: Mapping[str, int]) -> int | None:
-    """Returns the value of a formula; None if it is unknown, is no whole number, or is below 0."""
+    """Returns the value of a formula, or None if it is unknown, is not a whole number, or is below 0."""
     with suppress(ZeroDivisionError, TypeError, RecursionError):
         value = _compute(formula, sizes)
         return int(value) if value is not None and value >= 0 and value == int(value) else None

@@ -8,7 +8,7 @@ Invariants:
 
 - A shape that the model declares for an intermediate tensor or an output is never read.
 - A tensor of more than MAX_ELEMENTS elements has no value, and weights in other files are never opened.
-- If a part of a shape or value is unknown, its `cause` names the first node or input that nobody can know.
+- If a part of a shape or value is unknown, its `cause` names the first unknown node or input.
 - A failure is reported only if all shapes of the node's inputs are known, and the node runs for these sizes.
 """
 
@@ -49,7 +49,7 @@ _MAX_STEPS = 4  # of the search for shapes that the body of a loop does not chan
 
 
 class Tensor(NamedTuple):
-    """What is known about a tensor.
+    """The known part of a tensor.
 
     Attributes:
         kind: the element type as in `TensorProto`; 0 if the tensor is unknown or a sequence.
@@ -93,11 +93,11 @@ class Failure(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a Reshape node does with the sizes.
+    """The result of a Reshape node for the sizes.
 
     Attributes:
-        data: the shape of the data; None if its rank is unknown.
-        target: the items of the requested shape; None if their number is unknown.
+        data: the shape of the data, or None if its rank is unknown.
+        target: the items of the requested shape, or None if their number is unknown.
         output: the shape of the output, or None if the node is rejected or the rank is unknown.
         error: the rejection, or None if the node is accepted or undecided.
         cause: why the node is undecided, or an empty text.
@@ -157,7 +157,7 @@ class _Node:
         label: its operator and its name.
         attributes: its attributes by name.
         graphs: the graphs inside of it, by the name of their attribute.
-        results: the outputs by what is known about the inputs; None if the node cannot run with them.
+        results: the outputs by what is known about the inputs, or None if the node cannot run with them.
         evaluator: the reference implementation of the node.
     """
 
@@ -312,7 +312,7 @@ class Interpreter:
         return [_read_type(inferred[name]) if name in inferred else Tensor() for name in proto.output]
 
     def _evaluate(self, node: _Node, inputs: _Inputs) -> list[np.ndarray[Any, Any]] | None:
-        """Returns the values of a node; None if the reference implementation does not know them."""
+        """Returns the values of a node, or None if the reference implementation does not know them."""
         if _is_odd(node, inputs):
             return None
         named = {name: one.value for name, one in zip(node.proto.input, inputs, strict=True) if one is not None}
@@ -571,7 +571,7 @@ def _has_lost_elements(inputs: _Inputs, outputs: Sequence[Tensor]) -> bool:
 
 
 def _list_items(asked: Tensor) -> Dims | None:
-    """Returns the items of a requested shape, with None for an unknown item; None if their number is unknown."""
+    """Returns the items of a requested shape, with None for an unknown item, or None if their number is unknown."""
     if asked.value is not None and asked.value.ndim == 1:
         return tuple(int(item) for item in asked.value)
     if asked.dims is None or len(asked.dims) != 1 or asked.dims[0] is None:

@@ -1,13 +1,13 @@
 """Tries sizes of the inputs of a model, so that each verdict about the model is backed by a computation.
 
-The search begins with a base point: sizes that every node accepts. From there it changes each dynamic dim alone, and
-dims together. The values include those that a condition singles out, and their neighbours.
+The search begins with sizes that every node accepts, the base point. From there it changes each dynamic dim by itself,
+and dims together. The values include those that a condition singles out, and their neighbours.
 
 Invariants:
 
 - Dims with the same name get the same size, and declared bounds hold.
 - Dims that only work together, for example the lengths of a cache and of a mask, cause no finding.
-- A probe that only a node other than Reshape rejects is no finding about a Reshape node.
+- A probe that only a node other than Reshape rejects is not a finding about a Reshape node.
 """
 
 import time
@@ -158,7 +158,7 @@ class FreeDims:
         return name == other or (name in self._formulas and other in list_words(self._formulas[name]))
 
     def build(self, sizes: Sizes) -> dict[str, Dims] | None:
-        """Returns the shapes of the inputs; None if a declared dim is not a whole number for these sizes."""
+        """Returns the shapes of the inputs, or None if a declared dim is not a whole number for these sizes."""
         known = self.complete(sizes)
         built = {name: tuple(evaluate_dim(dim, known) for dim in dims) for name, dims in self._dims.items()}
         return None if any(None in dims for dims in built.values()) else built
@@ -200,7 +200,7 @@ class _Search:
         return result
 
     def _try(self, sizes: Sizes, seconds: float = 0.0) -> Run | None:
-        """Returns the result for sizes; None if they are not possible."""
+        """Returns the result for sizes, or None if they are not possible."""
         key = tuple(sorted(sizes.items()))
         if key not in self._runs:
             built = self.free.build(sizes) if self._is_legal(sizes) else None
@@ -371,7 +371,7 @@ class _Search:
                 yield {name: size + 1 if place == 0 else 2 * size for name, size in base.items()}
 
     def _list_values(self, name: str, size: int) -> list[int]:
-        """Returns the sizes that a dim gets alone."""
+        """Returns the sizes of a dim if only this dim changes."""
         singled = [value + change for value in self._hints.list_values(name, size) for change in (0, 1, -1)]
         usual = [1, 3, 5] if name in self.free.leading else [size + 1, size - 1, 2 * size, size + 2, 2 * size + 1]
         return [value for value in dict.fromkeys((*usual, *singled)) if value != size]
@@ -467,7 +467,7 @@ def _fails_first(run: Run) -> bool:
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:
-    """Returns the size of a dim for sizes; None if it has none, or violates the bounds of the dim."""
+    """Returns the size of a dim for sizes, or None if it has none, or violates the bounds of the dim."""
     if dim is None or isinstance(dim, int):
         return dim
     expression = dim.expression

@@ -35,7 +35,7 @@ class ProfileError(ModelError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileReport:
-    """What the nodes of a model do with the input shapes of a profile.
+    """The results of the nodes of a model for the input shapes of a profile.
 
     Attributes:
         shapes: the shape of each input that the profile names.

@@ -56,7 +56,7 @@ class Finding:
         verdict: the verdict.
         origin: the place in the source that made the node, such as `model.py:12: return x.view(1, -1)`. It is empty if
             the exporter has not stored it.
-        advice: what to write instead; empty if there is no advice.
+        advice: what to write instead, or an empty text.
 
     >>> (finding,) = check_model(model).findings
     >>> print(finding, finding.verdict.value, sep=": ")
