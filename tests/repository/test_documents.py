@@ -125,7 +125,8 @@ def test_commands_of_each_documentation_page_print_the_shown_output(server: Serv
     printed = ""
     for command in re.findall(r"^\$ (.*)$", shown, re.MULTILINE):
         merged: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, check=False, **merged)
+        given = command.replace(ADDRESS, server.address)
+        done = subprocess.run(given, shell=True, cwd=tmp_path, env=env, check=False, **merged)
         printed += f"$ {command}\n{done.stdout}"
 
     assert printed == shown
