@@ -32,8 +32,20 @@ def test_ok_says_how_many_sizes_were_tried():
 
 
 def test_node_that_rejects_sizes_without_a_condition_is_a_finding():
+    """The rules do not know the remainder, so they know no condition."""
+    report = check(
+        """g (float[n,5] x) => (float[] y) {
+            d = Shape<start=0,end=1>(x) three = Constant<value_ints=[3]>() one = Constant<value_ints=[1]>()
+            m = Mod(d, three) p = Add(m, one) r = Constant<value_ints=[-1]>() s = Concat<axis=0>(p, r)
+            y = Reshape(x, s)
+        }"""
+    )
+    assert (report.verdict, report.requirements) == (ModelVerdict.RESTRICTED, ())
+    assert str(report.failed_probes[0]).startswith("y fails for n=1: [1, 5] under [2, -1] rejected: shape[1] is -1: 5 ")
+
+
+def test_base_point_satisfies_a_condition_with_formulas():
     report = check(POOLED)
-    assert report.verdict is ModelVerdict.RESTRICTED
     assert report.base is not None
     assert (report.base["h"] // 2) * (report.base["w"] // 2) == 49
 
