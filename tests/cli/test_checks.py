@@ -247,6 +247,12 @@ def test_check_command_finds_an_ir_in_a_folder(tmp_path: Path):
     assert [Path(one["path"]).name for one in record["models"]] == ["frozen_batch.xml"]
 
 
+def test_check_command_rejects_a_folder_without_models(tmp_path: Path):
+    (tmp_path / "folder.onnx").mkdir()
+    outcome = run_command("check", tmp_path)
+    assert (outcome.code, outcome.errors[-1]) == (2, f"Error: {tmp_path} has no file *.onnx and no OpenVINO IR")
+
+
 def test_check_command_exits_with_the_worst_code_of_its_files(tmp_path: Path):
     frozen, broken = save(tmp_path, FROZEN), tmp_path / "broken.onnx"
     broken.write_bytes(b"x")

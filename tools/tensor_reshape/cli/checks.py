@@ -102,13 +102,26 @@ class _ProfileFault(click.ClickException):
 
 
 def _list_models(path: Path) -> Iterator[Path]:
-    """Yields a file, or the models in a folder."""
+    """Yields a file, or the models in a folder.
+
+    Raises:
+        click.UsageError: the folder has none.
+    """
     if not path.is_dir():
         yield path
         return
-    for file in sorted(path.rglob("*")):
-        if file.suffix == ".onnx" or (file.suffix == ".xml" and b"<net" in file.read_bytes()[:_IR_BYTES]):
-            yield file
+    found = [file for file in sorted(path.rglob("*")) if file.is_file() and _is_model(file)]
+    if not found:
+        message = f"{path} has no file *.onnx and no OpenVINO IR"
+        raise click.UsageError(message)
+    yield from found
+
+
+def _is_model(file: Path) -> bool:
+    if file.suffix != ".xml":
+        return file.suffix == ".onnx"
+    with file.open("rb") as opened:
+        return b"<net" in opened.read(_IR_BYTES)
 
 
 def _combine_profiles(
