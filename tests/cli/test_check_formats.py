@@ -74,7 +74,7 @@ def test_check_command_writes_sarif(tmp_path: Path):
     (run,) = json.loads(run_command("check", "--format", "sarif", path).output)["runs"]
     (result,) = run["results"]
     assert (result["ruleId"], result["level"]) == ("frozen", "error")
-    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path.as_posix()
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path.as_uri()
     assert run["tool"]["driver"]["rules"] == [{"id": "frozen"}]
 
 
@@ -89,3 +89,21 @@ def test_check_command_writes_junit(tmp_path: Path):
         "This model requires: batch = 1 (declared dynamic; node y)",
     )
     assert (passed.get("name"), len(passed)) == ("model", 0)
+
+
+@pytest.mark.parametrize("form", ["text", "github", "junit"])
+def test_name_with_a_line_break_begins_no_line(form: str, tmp_path: Path):
+    path = save(tmp_path, FROZEN)
+    model = onnx.load(path)
+    model.graph.node[1].name = "bad\n::error::x"
+    onnx.save(model, path)
+    lines = run_command("check", "--format", form, "--profile", "x=4x16x4x4", path).text.splitlines()
+    assert [line for line in lines if line.startswith("::error::x")] == []
+    assert "bad\\n::error" in "".join(lines).replace("bad\\n%3A%3Aerror", "bad\\n::error")
+
+
+def test_sarif_has_a_uri_for_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save(tmp_path, FROZEN).rename(tmp_path / "a b#1.onnx")
+    monkeypatch.chdir(tmp_path)
+    (run,) = json.loads(run_command("check", "--format", "sarif", "a b#1.onnx").output)["runs"]
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b%231.onnx"

@@ -3,7 +3,7 @@
 import pytest
 from onnx import helper, parser
 
-from tensor_reshape.onnx import ModelReport, ModelVerdict, check_model
+from tensor_reshape.onnx import ModelReport, ModelVerdict, Verdict, check_model
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
 POOLED = """g (float[b,3,h,w] x) => (float[] y) {
@@ -128,3 +128,57 @@ def test_time_for_probes_that_is_over_leaves_the_model_undecided():
 def test_input_without_a_rank_leaves_the_model_undecided():
     report = check("g (float[] x) => (float[] y) { s = Constant<value_ints=[-1,4]>() y = Reshape(x, s) }")
     assert report.undecided[0] == "the input x has no declared rank"
+
+
+def slice_to(end: int, items: str, start: int = 0) -> ModelReport:
+    return check(
+        f"""g (float[b,h] x) => (float[] y) <int64[1] st = {{{start}}}, int64[1] en = {{{end}}}, int64[1] ax = {{1}}> {{
+            c = Slice(x, st, en, ax) s = Constant<value_ints=[{items}]>() y = Reshape(c, s)
+        }}"""
+    )
+
+
+def test_formula_that_a_probe_contradicts_is_not_used():
+    """A slice up to 100 of a shorter dim has fewer elements."""
+    report = slice_to(100, "0,4,-1", start=1)
+    assert (report.verdict, report.count(Verdict.REJECTED)) == (ModelVerdict.RESTRICTED, 0)
+
+
+def test_sizes_that_a_node_rejects_during_the_search_are_a_finding():
+    report = slice_to(300, "0,300")
+    assert report.base is not None
+    assert report.base["h"] >= 300
+    assert (report.verdict, len(report.failed_probes)) == (ModelVerdict.RESTRICTED, 1)
+
+
+def test_sizes_that_violate_a_condition_are_tried_on_purpose():
+    """The base point and its neighbours have even products."""
+    report = check(
+        """g (float[b,h,64] x, float[b,m,64] q) => (float[] y) {
+            c = Concat<axis=1>(x, q) s = Constant<value_ints=[-1,128]>() y = Reshape(c, s)
+        }"""
+    )
+    assert [str(one.condition) for one in report.requirements] == ["2 divides b*(h + m)"]
+
+
+@pytest.mark.parametrize(("items", "size"), [("0,-1,16000", 16000), ("0,3,224,224", 150528)])
+def test_base_point_may_have_a_large_size_that_a_condition_names(items: str, size: int):
+    report = reshape("b,n", items)
+    assert (report.base, report.undecided) == ({"b": 2, "n": size}, ())
+
+
+@pytest.mark.parametrize("name", ["ceil(h/2)", "h*0.5", "max(h)", "h/7 - 9999", "h**8**8"])
+def test_declared_formula_may_be_computed_or_is_a_free_name(name: str):
+    report = reshape(f'b,h,"{name}"', "0,0,-1")
+    assert (report.verdict, report.undecided) == (ModelVerdict.OK, ())
+
+
+def test_node_without_an_output_name_causes_no_error():
+    model = parser.parse_model(
+        HEAD
+        + """g (float[b,h] x, float[b,k] q) => (float[] y) {
+            c = Add(x, q) s = Constant<value_ints=[0,7]>() y = Reshape(x, s) z = Relu(y)
+        }"""
+    )
+    model.graph.node[2].output[0] = ""
+    assert check_model(model).tried > 0

@@ -6,7 +6,7 @@ from http2 import SERVICE_PATH
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC_RESHAPE = f"{SERVICE_PATH}StaticReshape"
-INFER, INFERRED = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", b"\x0a\x00\x28\x01"
+INFER, INFERRED = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", b"\x0a\x00\x20\x01"
 """The shortest InferShape request, for a scalar that stays a scalar, and its response."""
 
 

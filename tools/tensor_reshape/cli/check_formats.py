@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 import click
@@ -36,7 +37,7 @@ class Problem(NamedTuple):
     Attributes:
         level: error, warning or note, as in SARIF.
         kind: a verdict, or the kind of a remark.
-        text: the problem in one sentence, or in several lines.
+        text: the problem in one sentence, or in several lines. Unprintable characters of the model are escaped.
         finding: the node, or None if the problem is about the model.
     """
 
@@ -87,38 +88,41 @@ class Checked:
     def list_problems(self) -> "Iterator[Problem]":
         """Yields each finding and remark."""
         if self.report is None:
-            yield Problem("error", "no-model", self.error)
+            yield Problem("error", "no-model", escape_unprintable(self.error))
             return
         yield from self._list_node_problems(self.report)
         if self.report.contradiction:
             labels = [(one, self.report.findings[node].node.label) for one, node in self.report.contradiction]
             listed = ", ".join(f"{one} (node {label})" for one, label in labels)
             text = f"This model accepts no input with elements: {listed}"
-            yield Problem(self._level("contradiction"), "contradiction", text)
+            yield Problem(self._level("contradiction"), "contradiction", escape_unprintable(text))
         for text in self.report.undecided:
-            yield Problem("warning", "undecided", f"undecided: {text}")
+            yield Problem("warning", "undecided", escape_unprintable(f"undecided: {text}"))
         for text in self.report.claims:
-            yield Problem(self._level("disagrees"), "disagrees", text)
+            yield Problem(self._level("disagrees"), "disagrees", escape_unprintable(text))
         for text in self.report.remarks:
-            yield Problem("note", text.partition(":")[0], text)
+            yield Problem("note", text.partition(":")[0], escape_unprintable(text))
         for profile in self.profiles:
             level = {"accepted": "note", "undecided": "warning"}.get(profile.result, "error")
-            yield Problem(level, "profile", "\n  ".join((format_profile(profile), *profile.problems)))
+            lines = map(escape_unprintable, (format_profile(profile), *profile.problems))
+            yield Problem(level, "profile", "\n  ".join(lines))
 
     def _list_node_problems(self, report: "ModelReport") -> "Iterator[Problem]":
         """Yields the findings about single nodes."""
         for finding in report.findings:
             if finding.verdict.value == "rejected":
-                yield Problem(self._level("rejected"), "rejected", str(finding), finding)
+                yield Problem(self._level("rejected"), "rejected", escape_unprintable(str(finding)), finding)
             for text in finding.disagreements:
-                yield Problem(self._level("disagrees"), "disagrees", f"{finding.node.label}: {text}", finding)
+                label = escape_unprintable(f"{finding.node.label}: {text}")
+                yield Problem(self._level("disagrees"), "disagrees", label, finding)
         for requirement in report.requirements:
             kind = requirement.verdict.value
             if kind != "ok":
                 text = f"This model requires: {requirement}"
-                yield Problem(self._level(kind), kind, text, report.findings[requirement.nodes[0]])
+                yield Problem(self._level(kind), kind, escape_unprintable(text), report.findings[requirement.nodes[0]])
         for failed in report.failed_probes:
-            yield Problem(self._level("restricted"), "restricted", str(failed), report.findings[failed.node])
+            text = escape_unprintable(str(failed))
+            yield Problem(self._level("restricted"), "restricted", text, report.findings[failed.node])
 
     def _level(self, kind: str) -> str:
         return "error" if kind in self.fail_on else "warning" if kind == "restricted" else "note"
@@ -181,8 +185,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
                 yield prefix + escape_unprintable(f"This model requires: {requirement}")
     for problem in one.list_problems():
         if problem.kind != "rejected" and (problem.kind != "disagrees" or problem.finding is None):
-            lines = (escape_unprintable(line) for line in problem.text.split("\n"))
-            yield from (click.style(prefix + line, fg=_COLORS[problem.level]) for line in lines)
+            yield from (click.style(prefix + line, fg=_COLORS[problem.level]) for line in problem.text.split("\n"))
     yield click.style(f"{prefix}{_summarize(report)}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
 
 
@@ -201,7 +204,11 @@ def _write_github(one: Checked) -> Iterator[str]:
         file, line = _find_place(one, finding)
         where = f"file={_escape(file, ',:')}{f',line={line}' if line else ''},title={_escape(f'check: {kind}', ',:')}"
         name = "notice" if level == "note" else level
-        yield f"::{name} {where}::{_escape(text + (f' ({finding.advice})' if finding and finding.advice else ''), '')}"
+        yield f"::{name} {where}::{_escape(text + _write_advice(finding), '')}"
+
+
+def _write_advice(finding: "Finding | None") -> str:
+    return f" ({escape_unprintable(finding.advice)})" if finding and finding.advice else ""
 
 
 def _escape(text: str, more: str) -> str:
@@ -225,7 +232,7 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
             "ruleId": kind,
             "level": level,
             "message": {"text": text},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": one.path.as_posix()}}}],
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _write_uri(one.path)}}}],
         }
         for one in checked
         for level, kind, text, _ in one.list_problems()
@@ -237,6 +244,10 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
     }
+
+
+def _write_uri(path: Path) -> str:
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
 
 
 def _write_junit(checked: Sequence[Checked]) -> str:

@@ -168,10 +168,11 @@ def _check(  # the options of the command
         raise click.UsageError(message)
     try:
         tested = [check_profile(model, shapes) for shapes in profiles]
+        seconds = 0 if no_probes else SECONDS
         if write is None:
-            report = check_model(model, ask=ask, probe_seconds=0 if no_probes else SECONDS)
+            report = check_model(model, ask=ask, probe_seconds=seconds)
         else:
-            report, annotated = annotate_model(model, ask=ask)
+            report, annotated = annotate_model(model, ask=ask, probe_seconds=seconds)
     except ProfileError as error:
         message = f"--profile: {error}"
         raise _ProfileFault(message) from None

@@ -95,6 +95,8 @@ def _advise_frozen(node: ReshapeNode, name: str, value: int) -> str:
         if has_copy or -1 not in node.target:
             better = [*node.target]
             better[place] = 0 if has_copy else -1
+            if better == [*node.target]:
+                continue
             return f"write {format_dims(better)} instead of {format_dims(node.target)} to keep {name} dynamic"
     return ""
 

@@ -32,7 +32,7 @@ from tensor_reshape.onnx.annotations import (
     strip_shapes,
     write_shapes,
 )
-from tensor_reshape.onnx.confirmations import confirm
+from tensor_reshape.onnx.confirmations import confirm, is_contradicted
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, Source, expand_model, infer_model, load_model
 from tensor_reshape.onnx.openvino_ir import read_ir
@@ -101,7 +101,9 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: f
     return _check(_load(source), ask, probe_seconds)[0]
 
 
-def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[ModelReport, onnx.ModelProto]:
+def annotate_model(
+    source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: float = SECONDS
+) -> tuple[ModelReport, onnx.ModelProto]:
     """Checks a model, and also returns a copy of it with the inferred output shapes.
 
     Only unknown dims are written to the model. Declared dims are not changed, even if they are wrong. A written dim is
@@ -122,7 +124,7 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     ('z', 24)
     """
     model = load_model(source)  # an IR is no ONNX model, so this raises an error
-    report, params = _check(Source(model), ask, SECONDS)
+    report, params = _check(Source(model), ask, probe_seconds)
     answers = {
         find_key(finding.node): [None if params.is_open(dim) else dim for dim in finding.answer.dims]
         for finding in report.findings
@@ -160,6 +162,19 @@ def _load(source: ModelLike) -> Source:
 
 
 def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport, DimParams]:
+    """Checks a model. Formulas are used if probes confirm them."""
+    if probe_seconds:
+        params, report, is_wrong = _check_once(source, ask, probe_seconds, uses_formulas=True)
+        if not is_wrong:
+            return report, params
+    params, report, _ = _check_once(source, ask, probe_seconds, uses_formulas=False)
+    return report, params
+
+
+def _check_once(
+    source: Source, ask: Ask, probe_seconds: float, *, uses_formulas: bool
+) -> tuple[DimParams, ModelReport, bool]:
+    """Checks a model. Also returns whether no probe confirms its formulas, or one contradicts them."""
     expanded = expand_model(source.model)
     params = _read_params(expanded, source.bounds)
     declared, stated = read_shapes(expanded, params), _read_declared(expanded, params)
@@ -170,8 +185,9 @@ def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport,
     current, note = infer_model(expanded)
     rename_params(current, params, "_onnx")
     inferred = read_shapes(current, params)
-    add_symbols(current, expanded, params)
-    last = _infer_in_rounds(probed, current, params, ask)
+    if uses_formulas:
+        add_symbols(current, expanded, params)
+    last = _infer_in_rounds(probed, current, params, ask, uses_formulas=uses_formulas)
     findings = [
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
@@ -179,6 +195,7 @@ def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport,
     requirements, contradiction = find_requirements(
         last.list_conditions(), _list_input_names(expanded, params), params.formulas
     )
+    is_wrong = False
     report = ModelReport(
         findings=tuple(findings),
         notes=tuple(filter(None, (note, source.note))),
@@ -187,8 +204,9 @@ def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport,
     )
     if probe_seconds and findings:
         probes = probe(probed, params, requirements, probe_seconds)
+        is_wrong = bool(params.formulas) and (probes.base is None or is_contradicted(report, probes))
         report = confirm(report, probes, stated, params)
-    return add_origins(report, expanded), params
+    return params, add_origins(report, expanded), is_wrong
 
 
 def _read_declared(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[AnyDim, ...]]:
@@ -227,7 +245,9 @@ def _read_params(model: onnx.ModelProto, bounds: Mapping[str, Interval]) -> DimP
     return DimParams(names, bounds)
 
 
-def _infer_in_rounds(source: Source, inferred: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
+def _infer_in_rounds(
+    source: Source, inferred: onnx.ModelProto, params: DimParams, ask: Ask, *, uses_formulas: bool
+) -> _Round:
     """Infers the shapes in rounds.
 
     onnx infers again after each round. The model of `source` has no shapes of Reshape outputs.
@@ -249,7 +269,8 @@ def _infer_in_rounds(source: Source, inferred: onnx.ModelProto, params: DimParam
         write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)
         rename_params(inferred, params, f"_onnx{turn}")
-        add_symbols(inferred, model, params)
+        if uses_formulas:
+            add_symbols(inferred, model, params)
     message = (
         f"the check needs more than {_MAX_ALL_ROUNDS} rounds, because too many targets are computed from the outputs "
         "of other Reshape nodes"

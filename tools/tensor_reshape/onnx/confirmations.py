@@ -62,6 +62,31 @@ def confirm(report: ModelReport, probes: Probes, declared: Declared, params: Dim
     )
 
 
+def is_contradicted(report: ModelReport, probes: Probes) -> bool:
+    """Whether sizes that every node accepts contradict an answer of the rules, so that a formula is wrong."""
+    for sizes, run in probes.accepted:
+        for finding in report.findings:
+            decision = run.decisions.get((finding.node.graph, finding.node.output))
+            if decision is None or decision.error is not None or decision.cause:
+                continue
+            answer = finding.answer
+            if isinstance(answer, ReshapeError) or _differ(finding.node.data, decision.data, sizes):
+                return True
+            if _differ(answer.dims, decision.output, sizes):
+                return True
+    return False
+
+
+def _differ(stated: Sequence[AnyDim] | None, dims: Dims | None, sizes: Sizes) -> bool:
+    """Whether a shape of the rules has other values for sizes than the shape of a node."""
+    if stated is None or dims is None:
+        return False
+    values = [evaluate_dim(dim, sizes) for dim in stated]
+    return len(values) != len(dims) or any(
+        None not in pair and pair[0] != pair[1] for pair in zip(values, dims, strict=True)
+    )
+
+
 def _is_seen(requirement: Requirement, probes: Probes) -> bool:
     """Whether a node rejects sizes that violate a requirement, or no sizes are known that all nodes accept."""
     return probes.base is None or any(_is_violated(requirement, rejection) for rejection in probes.rejections)

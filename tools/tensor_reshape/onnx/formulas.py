@@ -66,6 +66,7 @@ def _apply(function: Callable[..., Fraction | int | None] | None, values: list[F
 
 _FUNCTIONS: Mapping[str, Callable[..., Fraction | int]] = {
     "floor": floor,
+    "ceil": ceil,
     "ceiling": ceil,
     "Max": max,
     "max": max,

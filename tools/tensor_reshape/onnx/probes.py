@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -36,10 +36,13 @@ SECONDS = 5.0
 _MAX_PROBES = 2000
 _MAX_SOLUTIONS = 8  # solutions of the conditions that are tried
 _MAX_STEPS = 20_000  # of the search for solutions
-_MAX_SIZE = 4096  # larger sizes only make the arithmetic slower
+_MAX_SIZE = 4096  # larger sizes only make the arithmetic slower, unless a condition names one
+_MAX_NUMBER = 2**31
+_SMALL, _MAX_NAMES, _MAX_VIOLATIONS = 5, 4, 3  # of the sizes that are tried because they violate a condition
 _FIRST = (8, 16, 32, 64, 224, 7, 14, 12, 10, 28, 56, 112, 128, 256, 512)
 _COMMON = (*_FIRST, *(size for size in (*range(2, 100), *range(112, 1025, 16)) if size not in _FIRST), 1)
 """Sizes of dims other than the first, in the order in which the search for a base point tries them."""
+_COMMON_MULTIPLE = 5040  # of many small numbers
 _MAX_SUMS = 6  # dims for which the search tries that some are sums of others
 
 
@@ -138,6 +141,8 @@ class FreeDims:
             name: formula
             for name in {*symbols, *names}
             if (formula := read_formula(name)) is not None and list_words(formula) <= symbols.keys()
+            # a declared name that has no value for common sizes, such as `h/7`, is a free dim
+            if name not in symbols or compute(formula, dict.fromkeys(list_words(formula), _COMMON_MULTIPLE)) is not None
         }
         self.bounds = {name: bounds for name, bounds in symbols.items() if name not in self._formulas}
         first = Counter(str(dims[0]) for dims in self._dims.values() if dims)
@@ -169,12 +174,14 @@ class _Search:
 
     def __init__(self, source: Source, params: DimParams, requirements: Sequence[Requirement], seconds: float) -> None:
         conditions = [one.condition for one in requirements]
-        self.free = FreeDims(source, params, {name for condition in conditions for name in condition.symbols})
+        names = {name for condition in conditions for name in condition.symbols}
+        self.free = FreeDims(source, params, names | params.formulas)
         self._interpreter = Interpreter(source)
         self._conditions = [
             one.condition for one in requirements if not one.graph and one.condition.symbols <= self.free.names
         ]
         self._numbers = _list_divisors(self._conditions)
+        self._largest = max([_MAX_SIZE, *(2 * number for number in self._numbers)])
         self._hints = _Hints(requirements)
         self._deadline = time.monotonic() + seconds
         self._left = _MAX_STEPS
@@ -195,11 +202,14 @@ class _Search:
                 return result
             result.base, result.best = best
             self._vary(result.base)
+            self._violate(result.base)
+            if not result.ties:
+                self._add_rejections_of_the_search()
         if result.base is None and not result.reason:
             result.reason = "the time for probes was over before sizes were found that every node accepts"
         return result
 
-    def _try(self, sizes: Sizes, seconds: float = 0.0) -> Run | None:
+    def _try(self, sizes: Sizes) -> Run | None:
         """Returns the result for sizes, or None if they are not possible."""
         key = tuple(sorted(sizes.items()))
         if key not in self._runs:
@@ -209,7 +219,7 @@ class _Search:
                 return None
             if len(self._runs) >= _MAX_PROBES:
                 raise OutOfTimeError
-            run = self._runs[key] = self._interpreter.run(built, self._deadline - seconds)
+            run = self._runs[key] = self._interpreter.run(built, self._deadline)
             self.result.tried += 1
             if _accepts(run):
                 self.result.accepted.append((self.free.complete(sizes), run))
@@ -217,7 +227,7 @@ class _Search:
 
     def _is_legal(self, sizes: Sizes) -> bool:
         return all(
-            1 <= size <= max(_MAX_SIZE, bounds.min) and bounds.holds(size)
+            1 <= size <= max(self._largest, bounds.min) and bounds.holds(size)
             for name, bounds in self.free.bounds.items()
             for size in [sizes[name]]
         )
@@ -331,13 +341,48 @@ class _Search:
             partner = None if is_expected or len(names) > 1 else self._find_partner(base, changed, names[0])
             if partner is not None:
                 self._tie({names[0], partner})
-            elif is_first:
-                key, decision = next(iter(run.rejections.items()))
-                self.result.rejections.append(Rejection(key, self.free.complete(changed), decision, run))
+            elif self._reject(changed, run):
+                pass
             elif not any(tie & {*names} for tie in self.result.ties):
                 failure = next(iter(run.failures.values()))
                 if failure.label not in {need.failure.label for need in self.result.needs}:
                     self.result.needs.append(Need({name: changed[name] for name in names}, failure))
+
+    def _violate(self, base: Sizes) -> None:
+        """Tries small sizes that violate a condition, if the other probes violated none of its kind."""
+        for condition in self._conditions:
+            if any(
+                not condition.holds(one.sizes)
+                for one in self.result.rejections
+                if condition.symbols <= one.sizes.keys()
+            ):
+                continue
+            names = [name for name in base if any(self.free.uses(symbol, name) for symbol in condition.symbols)]
+            combinations_of_sizes = product(range(1, _SMALL + 1), repeat=min(len(names), _MAX_NAMES))
+            found = ({**base, **dict(zip(names, sizes, strict=False))} for sizes in combinations_of_sizes)
+            wrong = (sizes for sizes in found if self._is_violated(condition, sizes))
+            for sizes in islice(wrong, _MAX_VIOLATIONS):
+                run = self._try(sizes)
+                if run is not None and self._reject(sizes, run):
+                    break
+
+    def _is_violated(self, condition: Condition, sizes: Sizes) -> bool:
+        known = self.free.complete(sizes)
+        return self._is_legal(sizes) and condition.symbols <= known.keys() and not condition.holds(known)
+
+    def _add_rejections_of_the_search(self) -> None:
+        """Adds the sizes that a Reshape node rejected before a base point was found."""
+        for key, run in self._runs.items():
+            if run is not None and run.rejections:
+                self._reject(dict(key), run)
+
+    def _reject(self, sizes: Sizes, run: Run) -> bool:
+        """Adds a rejection if a Reshape node is the first node that fails. Returns whether it is."""
+        is_first = bool(run.rejections) and not (run.failures and _fails_first(run))
+        if is_first:
+            key, decision = next(iter(run.rejections.items()))
+            self.result.rejections.append(Rejection(key, self.free.complete(sizes), decision, run))
+        return is_first
 
     def _is_expected(self, sizes: Sizes) -> bool:
         """Whether sizes violate a condition."""
@@ -439,10 +484,11 @@ def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes) ->
 
 
 def _list_divisors(conditions: Iterable[Condition]) -> list[int]:
-    """Returns the divisors of the numbers in conditions, up to _MAX_SIZE, because they are sizes that may fit."""
+    """Returns the divisors of the numbers in conditions, up to _MAX_SIZE, and these numbers. They may be sizes."""
     products = [product for one in conditions for product in (one.left, one.right) if product is not None]
     numbers = {number for product in products for number in (product.coefficient, product.divisor)}
-    return [size for size in range(2, _MAX_SIZE + 1) if any(number % size == 0 for number in numbers)]
+    divisors = [size for size in range(2, _MAX_SIZE + 1) if any(number % size == 0 for number in numbers)]
+    return [*divisors, *sorted(number for number in numbers if _MAX_SIZE < number <= _MAX_NUMBER)]
 
 
 def _may_hold(condition: Condition, sizes: Sizes) -> bool:
@@ -463,7 +509,8 @@ def _accepts(run: Run) -> bool:
 def _fails_first(run: Run) -> bool:
     """Whether another node fails before the first Reshape node that rejects the sizes."""
     order = {name: place for place, name in enumerate(run.tensors)}
-    return min(map(order.__getitem__, run.failures)) < min(map(order.__getitem__, run.rejections))
+    last = len(order)  # the place of an output without a name
+    return min(order.get(key, last) for key in run.failures) < min(order.get(key, last) for key in run.rejections)
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:

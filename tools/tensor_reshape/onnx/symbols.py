@@ -2,7 +2,8 @@
 
 Invariants:
 
-- A formula is used only if it consists of names of the model.
+- A formula is used only if it consists of names of the model. If a probe contradicts one, the check is repeated without
+  formulas.
 - An error of the package, or a dim that it does not know, leaves the dims as onnx infers them.
 """
 
@@ -17,6 +18,8 @@ from onnx_shape_inference import infer_symbolic_shapes
 from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.reshape_nodes import list_shapes, name_graph
+
+_MAX_CHARACTERS = 100  # of a formula that the package reads, because it has no limit of time
 
 
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:
@@ -59,9 +62,11 @@ def _infer(model: onnx.ModelProto, params: DimParams) -> dict[Key, onnx_ir.Value
 
 
 def _is_readable(text: str | None, params: DimParams) -> bool:
-    """Whether the package can read a dim, and the dim consists of names in the model."""
+    """Whether the package can read a dim quickly, and the dim consists of names in the model."""
+    if not text or len(text) > _MAX_CHARACTERS or "**" in text:
+        return False
     with suppress(ValueError):
-        return bool(text) and params.are_names(onnx_ir.SymbolicDim(text).free_symbols())
+        return params.are_names(onnx_ir.SymbolicDim(text).free_symbols())
     return False
 
 
@@ -85,7 +90,6 @@ def _add(shape: onnx.TensorShapeProto, dims: onnx_ir.Shape, params: DimParams) -
     for written, dim in zip(shape.dim, dims, strict=False):
         if written.HasField("dim_value") or params.has(written.dim_param.strip()):
             continue
-        if isinstance(dim, int):
-            written.dim_value = dim
-        elif params.admit(dim.value or ""):
+        # The package takes the end of a Slice for a size, so its numbers are not used.
+        if not isinstance(dim, int) and params.admit(dim.value or ""):
             written.dim_param = dim.value or ""
