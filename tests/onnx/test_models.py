@@ -1,5 +1,7 @@
 """ONNX models: reading, rejection, and the limit of the time for any model."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -73,12 +75,66 @@ def test_failed_onnx_shape_inference_is_noted_in_the_report():
     assert infer_model(model)[0] is model
 
 
-def test_values_of_a_list_of_millions_of_integers_are_not_propagated():
+LONG = "the values of shapes are not inferred, because lists have more than 1048576 items"
+
+
+def parse(text: str) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+
+
+@pytest.mark.parametrize("kind", ["int64", "float", "bool"])
+def test_values_of_a_long_list_are_not_propagated(kind: str):
     """onnx allocates memory for each item of such a list, even if it has no data."""
-    text = "g (int64[5000000] x) => (int64[] y) { s = Constant<value_ints=[-1,5]>() y = Reshape(x, s) }"
-    report = check_model(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'))
-    assert report.notes == ("the values of shapes are not inferred, because a list has more than 1048576 integers",)
+    text = f"g ({kind}[5000000] x) => ({kind}[] y) {{ s = Constant<value_ints=[-1,5]>() y = Reshape(x, s) }}"
+    report = check_model(parse(text))
+    assert report.notes == (LONG,)
     assert str(report.findings[0]) == "y: [5000000] under [-1, 5] is [1000000, 5]"
+
+
+def test_values_of_many_lists_are_not_propagated():
+    nodes = " ".join(f"x{number + 1} = Add(x{number}, x0)" for number in range(20))
+    assert infer_model(parse(f"g (float[100000] x0) => (x20) {{ {nodes} }}"))[1] == LONG
+
+
+def test_values_of_a_long_list_in_a_branch_are_not_propagated():
+    text = """g (bool c) => (y) { y = If(c) <
+        then_branch = a () => (p) <int64[1] n = {5000000}, int64[1] i = {0}>
+            { x = ConstantOfShape(n) p = Gather(x, i) },
+        else_branch = b () => (q) { q = Constant<value_ints=[0]>() }
+    > }"""
+    assert infer_model(parse(text))[1] == LONG
+
+
+def test_long_initializer_does_not_prevent_propagation():
+    model = parse("g (float[n,12] x) => (y) { d = Shape(x) s = Identity(d) z = Add(x, w) y = Reshape(z, s) }")
+    model.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[5_000_000])
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [5_000_000]))
+    assert infer_model(model)[1] != LONG
+
+
+HUGE = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (6_000_000_000, 6_000_000_000))
+from onnx import parser
+from tensor_reshape.onnx import check_model
+text = "g (KIND[99999999999] x) => (y) <int64[1] i = {0}, int64[1] e = {5}, int64[1] m = {-1}>"
+nodes = "{ c = NODE y = Reshape(c, m) }"
+print(check_model(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text} {nodes}')).findings[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "finding"),
+    [
+        ("int64", "Slice(x, i, e)", "y: [5] under [-1] is [5]"),
+        ("float", "Slice(x, i, e)", "y: [5] under [-1] is [5]"),
+        ("int64", "Concat<axis=0>(x, m)", "y: [100000000000] under [-1] is [100000000000]"),
+    ],
+)
+def test_huge_list_is_checked_with_six_gigabytes(kind: str, node: str, finding: str):
+    code = HUGE.replace("KIND", kind).replace("NODE", node)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == (finding, "")
 
 
 def test_onnx_model_without_an_opset_has_opset_1():

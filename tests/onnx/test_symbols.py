@@ -110,3 +110,10 @@ def test_declared_shape_that_no_node_computes_is_ignored():
     )
     assert report.verdict is ModelVerdict.OK
     assert report.claims == ("the model declares dim 1 of c as 5; its node gives 8 for b=2 t=8",)
+
+
+@pytest.mark.parametrize("node", ["Concat<axis=0>(k, k)", "Reshape(z, k)"])
+def test_items_of_a_long_list_get_no_names(node: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tensor_reshape.onnx.symbols.infer_symbolic_shapes", lambda *_, **__: pytest.fail("used"))
+    report = check(f"g (int64[20000] k, float[n] z) => (float[] y) {{ p = {node} {TARGET.format(items=-1)} }}")
+    assert report.findings[-1].node.output == "y"

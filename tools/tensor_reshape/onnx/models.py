@@ -30,8 +30,7 @@ MAX_NODES = 100_000
 MAX_ELEMENTS = 4096
 """The largest number of elements of a tensor whose values a check reads."""
 
-_MAX_LIST = 1 << 20
-_INTEGERS = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
+_MAX_LIST_ITEMS = 1 << 20
 _FIRST_IR_WITH_OPSETS = 3
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, MemoryError, ValueError, RuntimeError)
 
@@ -130,21 +129,40 @@ def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """Returns the model with the shapes that onnx infers, and a note if a part is missing."""
+    """Returns the model with the shapes that onnx infers, and a note if a part is missing.
+
+    onnx propagates values through nodes such as Slice and Add. It then allocates about 70 bytes for each item of a
+    one-dimensional tensor of any type, even if it knows no values. So the values are propagated only if the tensors are
+    small.
+    """
     try:
         inferred = infer_shapes(model)
-        if any(map(_is_long_list, (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output))):
-            return inferred, f"the values of shapes are not inferred, because a list has more than {_MAX_LIST} integers"
+        if has_long_lists(inferred.graph):
+            note = f"the values of shapes are not inferred, because lists have more than {_MAX_LIST_ITEMS} items"
+            return inferred, note
         return infer_shapes(model, data_prop=True), ""
     except _ONNX_ERRORS as error:
         return model, f"onnx's own shape inference failed{_quote(error)}"
 
 
-def _is_long_list(info: onnx.ValueInfoProto) -> bool:
-    """Whether a tensor is a list of many integers, for all of which onnx would allocate memory."""
-    tensor = info.type.tensor_type
-    dims = tensor.shape.dim
-    return tensor.elem_type in _INTEGERS and len(dims) == 1 and dims[0].dim_value > _MAX_LIST
+def has_long_lists(graph: onnx.GraphProto) -> bool:
+    """Whether the one-dimensional tensors of a graph have too many items for an inference of their values."""
+    return sum(_list_lengths(graph)) > _MAX_LIST_ITEMS
+
+
+def _list_lengths(graph: onnx.GraphProto) -> Iterator[int]:
+    """Yields the known lengths of one-dimensional tensors, also in the graphs inside of nodes.
+
+    Initializers are left out, because onnx reads only the data that they have.
+    """
+    constants = {tensor.name for tensor in graph.initializer}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        if len(dims) == 1 and info.name not in constants:
+            yield max(dims[0].dim_value, 0)
+    for node in graph.node:
+        for _, inner in list_subgraphs(node):
+            yield from _list_lengths(inner)
 
 
 def _strip_functions(model: onnx.ModelProto) -> None:

@@ -5,6 +5,7 @@ Invariants:
 - A formula is used only if it consists of names of the model. If a probe contradicts one, the check is repeated without
   formulas.
 - An error of the package, or a dim that it does not know, leaves the dims as onnx infers them.
+- The package is not used for a model with long lists, because it makes a name for each item that it does not know.
 """
 
 from collections.abc import Iterator
@@ -17,9 +18,11 @@ from onnx_shape_inference import infer_symbolic_shapes
 
 from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.models import has_long_lists
 from tensor_reshape.onnx.reshape_nodes import list_shapes, name_graph
 
 _MAX_CHARACTERS = 100  # of a formula that the package reads, because it has no limit of time
+_MAX_NAMES = 1 << 14  # a check with so many names takes about a second longer
 
 
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:
@@ -30,6 +33,8 @@ def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimPa
         model: the model before that inference.
         params: the names of its dims.
     """
+    if has_long_lists(inferred.graph) or _count_names(inferred.graph) > _MAX_NAMES:
+        return
     found = _infer(model, params)
     for path, graph in list_graphs(inferred.graph):
         shapes = dict(list_shapes(graph))
@@ -43,6 +48,17 @@ def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimPa
                 info.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in value.shape)
                 shapes[name] = info.type.tensor_type.shape
             _add(shapes[name], value.shape, params)
+
+
+def _count_names(root: onnx.GraphProto) -> int:
+    """Returns the number of items in lists that Concat joins and in targets, for which the package may make names."""
+    graphs = [graph for _, graph in list_graphs(root)]
+    shapes = {name: [dim.dim_value for dim in shape.dim] for graph in graphs for name, shape in list_shapes(graph)}
+    shapes |= {tensor.name: list(tensor.dims) for graph in graphs for tensor in graph.initializer}
+    nodes = [node for graph in graphs for node in graph.node]
+    read = [name for node in nodes if node.op_type == "Concat" for name in node.input]
+    read += [name for node in nodes if node.op_type == "Reshape" for name in node.input[1:]]
+    return sum(max(*shapes[name], 0) for name in read if len(shapes.get(name, ())) == 1)
 
 
 def _infer(model: onnx.ModelProto, params: DimParams) -> dict[Key, onnx_ir.Value]:
