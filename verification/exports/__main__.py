@@ -2,6 +2,9 @@
 
 `scripts/verify exports` writes the graphs without weights, as text, and what onnxruntime did with the sizes, into the
 folder tests/onnx/exports. The tests compare `check` with them, and need neither torch nor onnxruntime.
+
+The newer exporter of torch 2.13 and 2.14, which is `dynamo` here, refuses two modules: `chunks` and `second_batch`. The
+program prints the reasons and continues.
 """
 
 import json
