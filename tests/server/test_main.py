@@ -28,7 +28,7 @@ def choose_other(setting: Setting) -> str:
         return declared.choices[-1] if declared.choices[-1] != setting.default else declared.choices[0]
     if setting.type in {int, float}:
         return str(setting.default + 1 if declared.most is None or setting.default < declared.most else declared.least)
-    return str(Path(__file__).parent) if declared.is_directory else OTHER_VALUES[setting.type]
+    return OTHER_VALUES[setting.type]
 
 
 def convert(setting: Setting, text: str) -> object:

@@ -51,12 +51,12 @@ def reshape(client: Client, images: npt.NDArray[np.float32], packed: PackedTenso
 
 
 def infer(client: Client) -> None:
-    told = client.infer_shape(["N", (2, 8), 4, None], [0, -1], special_zero=True, explain=True)
-    assert_type(told, InferredShape)
-    assert_type(told[0], int | Dim | None)
-    assert_type(told.known, tuple[int, ...])
-    assert_type(told.origins, tuple[Origin, ...])
-    assert_type(told.conditions, tuple[Condition, ...])
+    inferred = client.infer_shape(["N", (2, 8), 4, None], [0, -1], special_zero=True, explain=True)
+    assert_type(inferred, InferredShape)
+    assert_type(inferred[0], int | Dim | None)
+    assert_type(inferred.known, tuple[int, ...])
+    assert_type(inferred.origins, tuple[Origin, ...])
+    assert_type(inferred.conditions, tuple[Condition, ...])
     for data_type in (DataType.F32, "f32", np.float32, np.dtype(np.float32), ml_dtypes.bfloat16):
         client.infer_shape((6,), (-1,), special_zero=False, data_type=data_type, operation="reshape")
     client.infer_shape((6,), (-1,))  # type: ignore[call-arg]

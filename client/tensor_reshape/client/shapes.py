@@ -143,8 +143,8 @@ class InferredShape(Sequence[AnyDim]):
         """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
 
         A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None without
-        an upper bound, and "name" is absent if the dimension has no name. "conditions", "origins", "groups" and
-        "view" follow if there are any, and "conditions_complete" if it is false.
+        an upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "groups"
+        follow if there are any, and "conditions_complete" if it is false.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
         {'shape': [2, {'min': 1, 'max': 8}, 4]}

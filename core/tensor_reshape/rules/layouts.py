@@ -75,20 +75,10 @@ def _check_size(want: int, have: int, field: str) -> None:
 
 
 def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that elements of this type may have strides, and that the strides are valid.
+    """Checks that elements of this type may have strides, one for each dim, and that each is from 0 to 2^63 - 1.
 
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
-    """
-    check_strided_type(data_type, strides, field)
-    check_strides(dims, strides, field)
-
-
-def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) -> None:
-    """Checks that elements of this type may have strides.
-
-    Raises:
-        InvalidRequestError: STRIDES_UNSUPPORTED.
     """
     # Elements of a packed type share bytes, so such an element has no address. OpenVINO's tensors of packed types have
     # no strides either.
@@ -97,14 +87,6 @@ def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) 
         raise InvalidRequestError.of(
             Reason.STRIDES_UNSUPPORTED, message, f"{field}.strides", data_type=data_type, strides=strides
         )
-
-
-def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) -> None:
-    """Checks that there is one stride for each dim, and that each stride is from 0 to 2^63 - 1.
-
-    Raises:
-        InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
-    """
     if len(strides) != len(dims):
         message = f"{field}.strides has {len(strides)} items; the tensor has rank {len(dims)}"
         raise InvalidRequestError.of(

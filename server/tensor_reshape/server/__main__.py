@@ -105,9 +105,7 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
     types: dict[type, click.ParamType[Any]] = {
         int: whole(declared.least, declared.most),  # type: ignore[arg-type] # bounds of whole numbers are whole
         float: click.FloatRange(declared.least, declared.most),
-        Path: click.Path(
-            exists=True, file_okay=not declared.is_directory, dir_okay=declared.is_directory, path_type=Path
-        ),
+        Path: click.Path(exists=True, dir_okay=False, path_type=Path),
     }
     return types.get(setting.type, setting.type)
 

@@ -177,7 +177,7 @@ def _list_contents(
                 raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{field}.parameters", index=index, limit=left)
             yield binary[begin : begin + size]
             begin += size
-        elif data is not None:
+        else:
             data_type = decode_datatype(tensor.datatype, f"{field}.datatype")
             yield memoryview(pack_numbers(_flatten(data, tensor.shape, f"{field}.data"), data_type, f"{field}.data"))
     if begin != len(binary):

@@ -27,7 +27,6 @@ class Declaration:
         ignores_case: whether the words may also be written in capitals.
         metavar: the placeholder of a value in `--help`. If `metavar` is empty, `--help` shows the placeholder for the
             type.
-        is_directory: whether a path must be a directory instead of a file.
         system_default: the description of a default that depends on the system.
     """
 
@@ -37,7 +36,6 @@ class Declaration:
     choices: tuple[str, ...] = ()
     ignores_case: bool = False
     metavar: str = ""
-    is_directory: bool = False
     system_default: str = ""
 
 
