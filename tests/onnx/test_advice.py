@@ -1,4 +1,4 @@
-"""Where a Reshape node comes from, and the target that its finding proposes."""
+"""The line of the source that made a Reshape node, and the target that its finding proposes."""
 
 import pytest
 from onnx import parser

@@ -16,7 +16,6 @@ from hypothesis_profiles import examples
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
-from tensor_reshape.onnx.checks import find_key
 from tensor_reshape.onnx.formulas import compute, read_formula
 from tensor_reshape.rules.dims import find_bounds
 from tensor_reshape.rules.names import read_product
@@ -67,7 +66,7 @@ def test_computed_reshape_targets_resolve_dims_unknown_to_onnx():
         "y: [N, 12, S, 64] under [0, 12, -1] is [N, 12, 64*S]",
     ]
     assert {finding.verdict for finding in findings} == {Verdict.CLOSED}
-    assert len({find_key(finding.node) for finding in findings}) == 2
+    assert len({finding.node.key for finding in findings}) == 2
 
 
 def test_inferred_reshape_shape_is_used_for_later_nodes():

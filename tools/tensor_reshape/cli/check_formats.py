@@ -166,7 +166,8 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
         return
     report = one.report
     width = min(_WIDEST, max((len(finding.node.label) for finding in report.findings), default=0))
-    troubled = {id(problem.finding) for problem in one.list_problems() if problem.level != "note"}
+    problems = list(one.list_problems())
+    troubled = {id(problem.finding) for problem in problems if problem.level != "note"}
     for finding in report.findings:
         label, _, rest = str(finding).partition(": ")
         color = "red" if finding.verdict.value == "rejected" else None
@@ -183,7 +184,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
         for requirement in report.requirements:
             if requirement.verdict.value == "ok":
                 yield prefix + escape_unprintable(f"This model requires: {requirement}")
-    for problem in one.list_problems():
+    for problem in problems:
         if problem.kind != "rejected" and (problem.kind != "disagrees" or problem.finding is None):
             yield from (click.style(prefix + line, fg=_COLORS[problem.level]) for line in problem.text.split("\n"))
     yield click.style(f"{prefix}{_summarize(report)}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
@@ -191,7 +192,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
 
 def _summarize(report: "ModelReport") -> str:
     """Returns the last line, with the verdict."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.to_json()["counts"].items() if count)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items() if count)
     number = len(report.findings)
     nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
     tried = f"{report.tried or 'no'} {'size' if report.tried == 1 else 'sizes'} tried"
@@ -257,7 +258,7 @@ def _write_junit(checked: Sequence[Checked]) -> str:
         problems = list(one.list_problems())
         labels = [finding.node.label for finding in one.report.findings] if one.report else []
         for place, label in enumerate(labels):
-            case = ET.SubElement(suite, "testcase", classname=str(one.path), name=_clean(label))
+            case = ET.SubElement(suite, "testcase", classname=str(one.path), name=escape_unprintable(label))
             own = one.report.findings[place] if one.report else None
             _add_failures(case, [problem for problem in problems if problem.finding is own])
         case = ET.SubElement(suite, "testcase", classname=str(one.path), name="model")
@@ -272,9 +273,4 @@ def _add_failures(case: ET.Element, problems: Sequence[Problem]) -> None:
     undecided = [text for level, kind, text, _ in problems if level == "warning" and kind in {"undecided", "profile"}]
     for tag, texts in (("failure", errors), ("skipped", [] if errors else undecided)):
         if texts:
-            ET.SubElement(case, tag, message=_clean("; ".join(texts)))
-
-
-def _clean(text: str) -> str:
-    """Returns a text without characters that XML cannot contain."""
-    return escape_unprintable(text)
+            ET.SubElement(case, tag, message="; ".join(texts))

@@ -26,7 +26,7 @@ names such as unk__3_onnx; the model does not contain them. Then prints what the
 remarks. The last line has the verdict. With --explain, the source of each dim follows its node, and the conditions
 include those that only exclude empty tensors.
 
-The exit code is 2 if a file is no model, 3 for a verdict of --fail-on or a rejected profile, and 7 if the check or a
+The exit code is 2 if a file is not a model, 3 for a verdict of --fail-on or a rejected profile, and 7 if the check or a
 profile is undecided. Of several files, the first of these codes counts.
 """
 

@@ -1,4 +1,4 @@
-"""Says where a Reshape node comes from, and what to write instead."""
+"""Finds the line of the source that made a Reshape node, and proposes another target."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def add_origins(report: ModelReport, model: onnx.ModelProto) -> ModelReport:
     findings = [
         replace(
             finding,
-            origin=origins.get((finding.node.graph, finding.node.output), ""),
+            origin=origins.get(finding.node.key, ""),
             advice=next(filter(None, _list_advice(place, finding, report)), ""),
         )
         for place, finding in enumerate(report.findings)

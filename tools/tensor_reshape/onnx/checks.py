@@ -126,7 +126,7 @@ def annotate_model(
     model = load_model(source)  # an IR is no ONNX model, so this raises an error
     report, params = _check(Source(model), ask, probe_seconds)
     answers = {
-        find_key(finding.node): [None if params.is_open(dim) else dim for dim in finding.answer.dims]
+        finding.node.key: [None if params.is_open(dim) else dim for dim in finding.answer.dims]
         for finding in report.findings
         if not isinstance(finding.answer, ReshapeError) and finding.answer.dims is not None
     }
@@ -189,7 +189,7 @@ def _check_once(
         add_symbols(current, expanded, params)
     last = _infer_in_rounds(probed, current, params, ask, uses_formulas=uses_formulas)
     findings = [
-        _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
+        _judge(node, answer, declared.get(node.key), inferred.get(node.key), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
     ]
     requirements, contradiction = find_requirements(
@@ -229,11 +229,6 @@ def _list_input_names(model: onnx.ModelProto, params: DimParams) -> frozenset[st
     )
 
 
-def find_key(node: ReshapeNode) -> Key:
-    """Returns the graph of a node and the name of the node's output."""
-    return node.graph, node.output
-
-
 def _read_params(model: onnx.ModelProto, bounds: Mapping[str, Interval]) -> DimParams:
     names = {
         dim.dim_param.strip()
@@ -259,7 +254,7 @@ def _infer_in_rounds(
         count = sum(_count_open(answer, params) for answer in last.answers)
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
         # are therefore used only after onnx has received our result for this node.
-        copying = {find_key(node) for node in nodes if node.copying}
+        copying = {node.key for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
             return last
         least, corrected = count, corrected | copying
@@ -329,7 +324,7 @@ def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -
     return {
         key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
         for node, answer in zip(last.nodes, last.answers, strict=True)
-        for key in [find_key(node)]
+        for key in [node.key]
         if not isinstance(answer, ReshapeError) and answer.dims is not None
     }
 

@@ -34,7 +34,7 @@ def confirm(report: ModelReport, probes: Probes, declared: Declared, params: Dim
         declared: the shapes that the model declares for intermediate tensors and outputs.
         params: the names of its dims.
     """
-    keys = [(finding.node.graph, finding.node.output) for finding in report.findings]
+    keys = [finding.node.key for finding in report.findings]
     kept = tuple(
         one
         for one in report.requirements
@@ -66,25 +66,18 @@ def is_contradicted(report: ModelReport, probes: Probes) -> bool:
     """Whether sizes that every node accepts contradict an answer of the rules, so that a formula is wrong."""
     for sizes, run in probes.accepted:
         for finding in report.findings:
-            decision = run.decisions.get((finding.node.graph, finding.node.output))
+            decision = run.decisions.get(finding.node.key)
             if decision is None or decision.error is not None or decision.cause:
                 continue
             answer = finding.answer
-            if isinstance(answer, ReshapeError) or _differ(finding.node.data, decision.data, sizes):
+            if isinstance(answer, ReshapeError):
                 return True
-            if _differ(answer.dims, decision.output, sizes):
+            pairs = ((finding.node.data, decision.data), (answer.dims, decision.output))
+            if any(
+                stated is not None and own is not None and _find_difference(stated, own, sizes) for stated, own in pairs
+            ):
                 return True
     return False
-
-
-def _differ(stated: Sequence[AnyDim] | None, dims: Dims | None, sizes: Sizes) -> bool:
-    """Whether a shape of the rules has other values for sizes than the shape of a node."""
-    if stated is None or dims is None:
-        return False
-    values = [evaluate_dim(dim, sizes) for dim in stated]
-    return len(values) != len(dims) or any(
-        None not in pair and pair[0] != pair[1] for pair in zip(values, dims, strict=True)
-    )
 
 
 def _is_seen(requirement: Requirement, probes: Probes) -> bool:

@@ -84,7 +84,7 @@ class Probes:
 
     Attributes:
         base: sizes that every node accepts, or None if there are none.
-        reason: why there is no base point, or an empty text.
+        reason: why no base point was found, or an empty text.
         accepted: the sizes that every node accepts, with the result.
         rejections: the sizes that a Reshape node rejects, with the first node.
         best: the result for the base point, or for the sizes that most nodes accept.
@@ -204,7 +204,7 @@ class _Search:
             self._vary(result.base)
             self._violate(result.base)
             if not result.ties:
-                self._add_rejections_of_the_search()
+                self._add_other_rejections()
         if result.base is None and not result.reason:
             result.reason = "the time for probes was over before sizes were found that every node accepts"
         return result
@@ -240,7 +240,7 @@ class _Search:
                 continue
             if _accepts(run):
                 return sizes, run
-            score = sum(tensor.is_known for tensor in run.tensors.values())
+            score = _count_known(run)
             if best is None or score > best[0]:
                 best = score, sizes, run
             if not self.free.bounds:
@@ -267,7 +267,7 @@ class _Search:
                         continue
                     if _accepts(run):
                         return changed, run
-                    new = sum(tensor.is_known for tensor in run.tensors.values())
+                    new = _count_known(run)
                     if new > score:
                         sizes, score, is_better = changed, new, True
         return None
@@ -336,13 +336,12 @@ class _Search:
             if run is None or _accepts(run):
                 continue
             names = [name for name in changed if changed[name] != base[name]]
-            is_first = bool(run.rejections) and not (run.failures and _fails_first(run))
-            is_expected = is_first and self._is_expected(changed)
+            is_expected = _rejects_first(run) and self._is_expected(changed)
             partner = None if is_expected or len(names) > 1 else self._find_partner(base, changed, names[0])
             if partner is not None:
                 self._tie({names[0], partner})
-            elif self._reject(changed, run):
-                pass
+            elif _rejects_first(run):
+                self._add_rejection(changed, run)
             elif not any(tie & {*names} for tie in self.result.ties):
                 failure = next(iter(run.failures.values()))
                 if failure.label not in {need.failure.label for need in self.result.needs}:
@@ -363,31 +362,28 @@ class _Search:
             wrong = (sizes for sizes in found if self._is_violated(condition, sizes))
             for sizes in islice(wrong, _MAX_VIOLATIONS):
                 run = self._try(sizes)
-                if run is not None and self._reject(sizes, run):
+                if run is not None and _rejects_first(run):
+                    self._add_rejection(sizes, run)
                     break
 
     def _is_violated(self, condition: Condition, sizes: Sizes) -> bool:
         known = self.free.complete(sizes)
         return self._is_legal(sizes) and condition.symbols <= known.keys() and not condition.holds(known)
 
-    def _add_rejections_of_the_search(self) -> None:
-        """Adds the sizes that a Reshape node rejected before a base point was found."""
+    def _add_other_rejections(self) -> None:
+        """Adds the sizes that a Reshape node rejected in the search for a base point or for a partner."""
+        added = {id(one.run) for one in self.result.rejections}
         for key, run in self._runs.items():
-            if run is not None and run.rejections:
-                self._reject(dict(key), run)
+            if run is not None and id(run) not in added and _rejects_first(run):
+                self._add_rejection(dict(key), run)
 
-    def _reject(self, sizes: Sizes, run: Run) -> bool:
-        """Adds a rejection if a Reshape node is the first node that fails. Returns whether it is."""
-        is_first = bool(run.rejections) and not (run.failures and _fails_first(run))
-        if is_first:
-            key, decision = next(iter(run.rejections.items()))
-            self.result.rejections.append(Rejection(key, self.free.complete(sizes), decision, run))
-        return is_first
+    def _add_rejection(self, sizes: Sizes, run: Run) -> None:
+        key, decision = next(iter(run.rejections.items()))
+        self.result.rejections.append(Rejection(key, self.free.complete(sizes), decision, run))
 
     def _is_expected(self, sizes: Sizes) -> bool:
         """Whether sizes violate a condition."""
-        known = self.free.complete(sizes)
-        return any(one.symbols <= known.keys() and not one.holds(known) for one in self._conditions)
+        return any(self._is_violated(one, sizes) for one in self._conditions)
 
     def _tie(self, names: set[str]) -> None:
         """Adds a group of dims, which is merged with the groups that have some of them."""
@@ -506,11 +502,17 @@ def _accepts(run: Run) -> bool:
     return not run.failures and not run.rejections
 
 
-def _fails_first(run: Run) -> bool:
-    """Whether another node fails before the first Reshape node that rejects the sizes."""
+def _count_known(run: Run) -> int:
+    return sum(tensor.is_known for tensor in run.tensors.values())
+
+
+def _rejects_first(run: Run) -> bool:
+    """Whether a Reshape node rejects the sizes, and no other node fails before it."""
+    if not run.rejections or not run.failures:
+        return bool(run.rejections)
     order = {name: place for place, name in enumerate(run.tensors)}
     last = len(order)  # the place of an output without a name
-    return min(order.get(key, last) for key in run.failures) < min(order.get(key, last) for key in run.rejections)
+    return min(order.get(key, last) for key in run.rejections) <= min(order.get(key, last) for key in run.failures)
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:

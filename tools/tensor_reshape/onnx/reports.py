@@ -183,6 +183,11 @@ class ModelReport:
         """All declared or inferred shapes that are wrong."""
         return (*(text for finding in self.findings for text in finding.disagreements), *self.claims)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of nodes with each verdict."""
+        return {verdict.value: self.count(verdict) for verdict in Verdict}
+
     def count(self, verdict: Verdict) -> int:
         """Returns the number of nodes with a given verdict."""
         return Counter(finding.verdict for finding in self.findings)[verdict]
@@ -215,7 +220,7 @@ class ModelReport:
         """Returns the report in the form of JSON."""
         return {
             "nodes": [finding.to_json() for finding in self.findings],
-            "counts": {verdict.value: self.count(verdict) for verdict in Verdict},
+            "counts": self.counts,
             "notes": list(self.notes),
             "verdict": self.verdict.value,
             "verdicts": sorted(self.verdicts),

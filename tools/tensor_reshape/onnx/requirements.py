@@ -37,7 +37,7 @@ class ModelVerdict(Enum):
     """A divisibility or a relation restricts the dims that the model declares dynamic, or a node rejects some sizes."""
 
     UNDECIDED = "undecided"
-    """No sizes were found that every node accepts, or a Reshape node depends on something that nobody can know."""
+    """No sizes were found that every node accepts, or a Reshape node depends on something unknown."""
 
     FROZEN = "frozen"
     """A dim that the model declares dynamic has only one legal value."""

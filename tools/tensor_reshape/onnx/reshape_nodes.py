@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from tensor_reshape.onnx.dim_params import DimParams
+from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import list_subgraphs
 from tensor_reshape.onnx.shape_values import Operand, ShapeValue, compute_value, read_tensor
 from tensor_reshape.onnx.zero_items import list_copying_items
@@ -76,6 +76,11 @@ class ReshapeNode:
     copying: tuple[int, ...]
     special_zero: bool
     data_from: int | None
+
+    @property
+    def key(self) -> Key:
+        """The path of the graph, and the name of the output."""
+        return self.graph, self.output
 
     @property
     def label(self) -> str:
