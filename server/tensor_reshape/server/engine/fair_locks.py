@@ -81,9 +81,7 @@ class FairLock:
         """Waits until it is the turn of this thread."""
         with self._lock:
             if self._taken:
-                gate = threading.Lock()
-                gate.acquire()
-                self._waiting.append(gate)
+                gate = self._queue()
             else:
                 self._taken, gate = True, None
                 FAST_SWITCHES.begin()
@@ -103,5 +101,15 @@ class FairLock:
     def give_way(self) -> None:
         """Passes the lock to the next waiting thread and gets it again, if the time slice is over."""
         if self._waiting and time.monotonic() >= self._until:
-            self.__exit__()
-            self.__enter__()
+            with self._lock:  # this thread queues before the next one starts, which may end its slice at once
+                gate = self._queue()
+                self._waiting.popleft().release()
+            gate.acquire()
+            self._until = time.monotonic() + SLICE_SECONDS
+
+    def _queue(self) -> threading.Lock:
+        """Queues this thread, and returns the lock that is released when it is its turn."""
+        gate = threading.Lock()
+        gate.acquire()
+        self._waiting.append(gate)
+        return gate
