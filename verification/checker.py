@@ -24,6 +24,8 @@ Dims: TypeAlias = tuple[int, ...]
 Bounds: TypeAlias = tuple[int, int]
 Item: TypeAlias = tuple[bool, int]
 """Whether an item of the target is a dim whatever its value, and the value."""
+_Dim: TypeAlias = int | tensor_pb2.PartialDim
+_UNKNOWN = tensor_pb2.PartialDim()
 
 
 class Instance(NamedTuple):
@@ -73,7 +75,7 @@ def check(response: reshape_pb2.InferShapeResponse | None, found: Found) -> tupl
     """
     if response is None:
         return ("unsound", f"rejected, but the rules accept {found.accepted[0]}") if found.accepted else ("", "")
-    dims = [_Term.read(dim) for dim in response.shape.dims] if response.HasField("shape") else None
+    dims = [_Term.read(dim) for dim in _list_dims(response.shape)] if response.HasField("shape") else None
     conditions = [_Condition.read(condition) for condition in response.conditions]
     products = chain(dims or (), *(condition.products for condition in conditions))
     names, is_complete = {name for product in products for name in product.symbols}, response.conditions_complete
@@ -127,9 +129,8 @@ def find_ends(accepted: Iterable[Instance]) -> list[Bounds]:
 def find_instances(request: reshape_pb2.InferShapeRequest, random: Random | None = None, budget: int = BUDGET) -> Found:
     """Tries the instances of a question. If there are more than the budget, `random` chooses some."""
     random, has_data, has_target = random or Random(0), request.data.HasField("shape"), request.HasField("shape")
-    unknown = tensor_pb2.Dim()
-    target = request.shape.dims if has_target else [unknown] * len(request.expected_shape.dims)
-    shapes = [request.data.shape.dims] if has_data else [[unknown] * rank for rank in range(_CAP)]
+    target = _list_items(request.shape) if has_target else [_UNKNOWN] * len(request.expected_shape.dims)
+    shapes = [_list_dims(request.data.shape)] if has_data else [[_UNKNOWN] * rank for rank in range(_CAP)]
     found, complete = Found([], [], complete=False), has_data and has_target
     for data in shapes:
         form = _Form(request, data, target)
@@ -148,11 +149,11 @@ class _Term(NamedTuple):
     symbols: Mapping[str, Bounds] = {}
 
     @classmethod
-    def read(cls, dim: tensor_pb2.Dim, position: str = "") -> "_Term":
+    def read(cls, dim: _Dim, position: str = "") -> "_Term":
         """Reads a dim. If it has no name, its position is its name. A number is a coefficient."""
+        if isinstance(dim, int):
+            return cls(dim, bounds=(dim, dim))
         kind = dim.WhichOneof("kind")
-        if kind == "value":
-            return cls(dim.value, bounds=(dim.value, dim.value))
         if kind == "expression":
             return cls.read_product(dim.expression)
         bounds = _read_bounds(dim.symbol.bounds if kind == "symbol" else dim.interval)
@@ -245,10 +246,8 @@ def _meet(pairs: Iterable[tuple[str, Bounds]]) -> dict[str, Bounds]:
 class _Form:
     """A question whose ranks are known."""
 
-    def __init__(
-        self, request: reshape_pb2.InferShapeRequest, data: Sequence[tensor_pb2.Dim], target: Sequence[tensor_pb2.Dim]
-    ) -> None:
-        expected = request.expected_shape.dims
+    def __init__(self, request: reshape_pb2.InferShapeRequest, data: Sequence[_Dim], target: Sequence[_Dim]) -> None:
+        expected = _list_dims(request.expected_shape)
         self._request, self._has_expected = request, request.HasField("expected_shape")
         symbols = {name for dim in chain(data, target, expected) for name in _Term.read(dim).symbols}
         self._data = [_Term.read(dim, _name_position(f"data[{at}]", symbols)) for at, dim in enumerate(data)]
@@ -266,7 +265,7 @@ class _Form:
             self._points |= {low, low + 1, low if high == MAX_DIM else high}
         # The contract promises tight bounds only for such questions.
         self._is_exact = not any(term.symbols for term in self._expected) and sum(map(_is_unknown, target)) < _CAP
-        self._is_exact = self._is_exact and not any(dim.HasField("expression") for dim in chain(data, target))
+        self._is_exact = self._is_exact and not any(map(_is_expression, chain(data, target)))
 
     def try_all(self, found: Found, random: Random, budget: int) -> bool:
         """Adds instances; returns whether no other instance can move an end of the output."""
@@ -316,13 +315,27 @@ def _find_all(terms: Iterable[_Term], values: Mapping[str, int]) -> Dims | None:
     return None if None in found else tuple([value for value in found if value is not None])
 
 
-def _read_item(dim: tensor_pb2.Dim, position: str) -> tuple[bool, _Term]:
-    term, is_literal = _Term.read(dim, position), dim.HasField("value")
+def _read_item(dim: _Dim, position: str) -> tuple[bool, _Term]:
+    term, is_literal = _Term.read(dim, position), isinstance(dim, int)
     return not is_literal and not _is_unknown(dim), term._replace(bounds=(-1, MAX_DIM)) if _is_unknown(dim) else term
 
 
-def _is_unknown(dim: tensor_pb2.Dim) -> bool:
-    return dim.WhichOneof("kind") is None
+def _list_dims(shape: tensor_pb2.Shape) -> list[_Dim]:
+    entries = {entry.index: entry for entry in shape.partial}
+    return [entries.get(at, _UNKNOWN) if dim == -1 else dim for at, dim in enumerate(shape.dims)]
+
+
+def _list_items(shape: reshape_pb2.TargetShape) -> list[_Dim]:
+    entries = {entry.index: entry for entry in shape.partial}
+    return [entries.get(at, item) for at, item in enumerate(shape.items)]
+
+
+def _is_unknown(dim: _Dim) -> bool:
+    return not isinstance(dim, int) and dim.WhichOneof("kind") is None
+
+
+def _is_expression(dim: _Dim) -> bool:
+    return not isinstance(dim, int) and dim.HasField("expression")
 
 
 def _name_position(position: str, symbols: Container[str]) -> str:

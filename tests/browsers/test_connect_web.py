@@ -65,7 +65,7 @@ def call(browser: Browser, origin: str, address: str, *, binary: bool, request: 
 def test_page_of_an_allowed_origin_calls_with_connect_web(browser: Browser, origin: str, binary: bool):
     with run_server("--http-listen", "127.0.0.1:0", "--http-allow-origin", origin) as server:
         answer = call(browser, origin, find_http(server), binary=binary, request=QUESTION)
-        wrong = {**QUESTION, "shape": {"dims": [{"value": "-2"}]}}
+        wrong = {**QUESTION, "shape": {"items": ["-2"]}}
         rejected = call(browser, origin, find_http(server), binary=binary, request=wrong)
     assert answer["response"] == {"shape": ANSWER["shape"], "conditions_complete": True}
     assert (rejected["code"], rejected["reason"]) == (3, "INVALID_TARGET_VALUE")

@@ -101,9 +101,10 @@ def test_command_line_errors_name_the_relevant_options(tmp_path: Path):
     assert (outcome.code, outcome.errors) == (5, [f"Error: no server at 127.0.0.1:1 (connection refused). {hint}"])
 
 
-def test_error_for_a_dim_of_minus_one_explains_the_question_mark():
-    text = "--data[0] is -1; a dim must be from 0 to 2^63 - 1; for an unknown dim, write ? [DIM_OUT_OF_RANGE]"
-    assert run_command("infer", "--data", "-1,4", "--shape", "4", *LOCAL).errors == [f"Error: {text}"]
+def test_minus_one_of_data_is_an_unknown_dim():
+    assert run_command("infer", "--data", "-1,4", "--shape", "2,4", "--expect", "-1,4", *LOCAL).lines == ["2,4"]
+    text = "--data[0] is -2; a dim must be from 0 to 2^63 - 1 [DIM_OUT_OF_RANGE]"
+    assert run_command("infer", "--data", "-2,4", "--shape", "4", *LOCAL).errors == [f"Error: {text}"]
 
 
 def test_error_of_a_stalled_call_suggests_no_python_code(capsys: pytest.CaptureFixture[str]):

@@ -9,7 +9,8 @@ from tensor_reshape.rules.dims import Dim, Interval, name_dim
 
 DIMS: list[tuple[object, object]] = [
     (4, 4),
-    (-1, -1),
+    (-2, -2),
+    (-1, None),
     (2**70, 2**70),
     (None, None),
     ([2, 8], Dim(Interval(2, 8))),

@@ -15,7 +15,7 @@ STATIC = reshape_pb2.StaticReshapeRequest(shape=TARGET, special_zero=False, data
 
 
 def make_shape(*dims: int) -> tensor_pb2.Shape:
-    return tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=dim) for dim in dims])
+    return tensor_pb2.Shape(dims=dims)
 
 
 def make_target(*items: int, dtype: str = "<i4") -> tensor_pb2.Tensor:
@@ -48,16 +48,16 @@ def test_tensor_strides_are_counted_in_elements(stub: ReshapeServiceStub):
     assert flatten(stub, [6, 2], [1, 0], data) == SIX.repeat(2).tobytes()
 
 
-def test_error_for_a_dim_of_minus_one_has_no_advice_for_python(stub: ReshapeServiceStub):
-    tensor = tensor_pb2.Tensor(data_type=F32, dims=[-1, 3], data=SIX.tobytes())
+def test_error_for_a_negative_dim_has_no_advice_for_python(stub: ReshapeServiceStub):
+    tensor = tensor_pb2.Tensor(data_type=F32, dims=[-2, 3], data=SIX.tobytes())
     executed = reshape_pb2.StaticReshapeRequest(shape=TARGET, special_zero=False, data=tensor)
     query = reshape_pb2.InferShapeRequest(
         operation=reshape_pb2.OPERATION_RESHAPE,
         special_zero=False,
-        data=tensor_pb2.TensorSpec(shape=make_shape(-1, 3)),
-        shape=make_shape(6),
+        data=tensor_pb2.TensorSpec(shape=make_shape(-2, 3)),
+        shape=reshape_pb2.TargetShape(items=[6]),
     )
-    text = "data.dims[0] is -1; a dim must be from 0 to 2^63 - 1"
+    text = "data.dims[0] is -2; a dim must be from 0 to 2^63 - 1"
     assert catch_status(lambda: stub.StaticReshape(executed)).details() == text
     assert catch_status(lambda: stub.InferShape(query)).details() == text
 
@@ -70,7 +70,7 @@ def encode_field(number: int, payload: bytes) -> bytes:
 UNKNOWN_FIELDS = b"\xa8\x1f\x05" + b"\xb2\x1f\x03abc" + b"\xbd\x1f\x00\x00\x00\x00" + b"\xc1\x1f" + bytes(8)
 RAW_TENSOR, RAW_DATA = TENSOR.SerializeToString(), encode_field(15, SIX.tobytes())
 RAW_HEAD = b"\x08\x0e" + encode_field(2, b"\x02\x03")  # data type and dims of the tensor
-KNOWN = b"\x0a\x04\x0a\x02\x03\x02\x10\x00"  # shape and special_zero
+KNOWN = b"\x0a\x04\x0a\x02\x06\x04\x10\x00"  # shape and special_zero
 FORMS: dict[str, bytes] = {
     "unknown fields in front": UNKNOWN_FIELDS + STATIC,
     "unknown fields behind": STATIC + UNKNOWN_FIELDS,
@@ -79,7 +79,7 @@ FORMS: dict[str, bytes] = {
     "the tensor first": encode_field(15, RAW_TENSOR) + KNOWN,
     "the bytes first, in the tensor": KNOWN + encode_field(15, RAW_DATA + RAW_HEAD),
     "a tensor in two pieces": encode_field(15, RAW_HEAD) + KNOWN + encode_field(15, RAW_DATA),
-    "dims one by one": b"\x0a\x04\x08\x03\x08\x02\x10\x00" + encode_field(15, b"\x08\x0e\x10\x02\x10\x03" + RAW_DATA),
+    "dims one by one": b"\x0a\x04\x08\x06\x08\x04\x10\x00" + encode_field(15, b"\x08\x0e\x10\x02\x10\x03" + RAW_DATA),
 }
 
 
@@ -92,7 +92,7 @@ def test_server_parses_every_valid_protobuf_encoding_of_a_request(channel: grpc.
     outputs = {name: reshape(channel, raw) for name, raw in FORMS.items()}
     assert outputs == dict.fromkeys(FORMS, ([3, 2], SIX.tobytes()))
     twice = (
-        b"\x10\x00\x10\x01" + b"\x0a\x04\x0a\x02\x00\x03" + encode_field(15, RAW_TENSOR)
+        b"\x10\x00\x10\x01" + b"\x0a\x04\x0a\x02\x00\x06" + encode_field(15, RAW_TENSOR)
     )  # the last value of special_zero applies
     assert reshape(channel, twice) == ([2, 3], SIX.tobytes())
 
@@ -113,7 +113,7 @@ def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInf
         operation=reshape_pb2.OPERATION_RESHAPE,
         special_zero=False,
         data=tensor_pb2.TensorSpec(shape=make_shape(6)) if data_from is None else None,
-        shape=make_shape(target),
+        shape=reshape_pb2.TargetShape(items=[target]),
         explain=True,
     )
     return reshape_pb2.BatchInferShapeItem(question=question, data_from=data_from)
@@ -133,6 +133,7 @@ def test_bounds_of_a_repeated_symbol_are_intersected(stub: ReshapeServiceStub):
     bounded = tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=5))
     expression = tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N"), bounded])
     request = make_item(-1).question
-    request.data.shape.dims[0].CopyFrom(tensor_pb2.Dim(expression=expression))
-    (dim,) = stub.InferShape(request).shape.dims
+    request.data.shape.dims[0] = -1
+    request.data.shape.partial.add(expression=expression)
+    (dim,) = stub.InferShape(request).shape.partial
     assert [symbol.name for symbol in dim.expression.factors] == ["N", "N"]

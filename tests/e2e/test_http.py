@@ -53,9 +53,8 @@ def test_http_and_grpc_return_the_same_results(both: ServerProcess):
 
 
 def test_http_returns_conditions(both: ServerProcess):
-    batch = {"symbol": {"name": "batch"}}
-    data = {"shape": {"dims": [batch, {"value": 16}]}}
-    question = {**QUESTION, "data": data, "shape": {"dims": [{"value": 1}, {"value": 16}]}}
+    data = {"shape": {"dims": [-1, 16], "partial": [{"symbol": {"name": "batch"}}]}}
+    question = {**QUESTION, "data": data, "shape": {"items": [1, 16]}}
     answer = post(find_http(both), question).document
     assert answer["conditionsComplete"]
     assert answer["conditions"] == [
@@ -72,7 +71,7 @@ def test_http_returns_conditions(both: ServerProcess):
 
 def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, Collector]):
     both, collector = observed
-    question = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
+    question = {**QUESTION, "shape": {"items": [-2]}}
     headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "seen"}
     assert post(find_http(both), question, headers=headers).reason == Reason.INVALID_TARGET_VALUE
     (line,) = both.await_records(1, "rejected", request_id="seen")

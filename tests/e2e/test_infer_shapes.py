@@ -59,15 +59,6 @@ def test_rejection_lists_ranges_without_a_name_by_their_position(any_client: Any
     assert find_solution(text) is None
 
 
-def test_error_for_a_dim_of_minus_one_explains_unknown_dims(any_client: AnyClient):
-    query = ShapeQuery(data_shape=[-1, 4], shape=[4], special_zero=False)
-    (batched,) = any_client.infer_shapes([query])
-    with pytest.raises(ReshapeError) as caught:
-        any_client.infer_shape(query.data_shape, query.shape, special_zero=False)
-    for error in (batched, caught.value):
-        assert str(error).endswith("; for an unknown dim, write None, or ? as text")
-
-
 def test_result_lists_the_conditions_that_inputs_must_satisfy(any_client: AnyClient):
     queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=False) for data, shape, *_ in CONDITIONS]
     alone = [any_client.infer_shape(data, shape) for data, shape, *_ in CONDITIONS]
@@ -134,3 +125,19 @@ def test_batch_results_above_the_message_limit_become_errors(small_server: Serve
         answers = client.infer_shapes(explained)
     reasons = [answer.reason if isinstance(answer, ReshapeError) else "" for answer in answers]
     assert (reasons[0], reasons[-1], set(reasons)) == ("", Reason.OUTPUT_TOO_LARGE, {"", Reason.OUTPUT_TOO_LARGE})
+
+
+def test_unknown_dim_of_a_result_does_not_become_an_inferred_item(any_client: AnyClient):
+    unknown = any_client.infer_shape([-1, None], [0, 0], special_zero=True)
+    assert unknown.dims == (None, None)
+    with pytest.raises(ReshapeError) as caught:
+        any_client.infer_shape([4, 6], [-1, -1], special_zero=False)
+    assert caught.value.reason is Reason.MULTIPLE_MINUS_ONE
+    again = any_client.infer_shape([4, 6], unknown, special_zero=False)
+    assert str(again) == "[1..24, 1..24]"
+    queries = [
+        ShapeQuery(data_shape=[None, 6], shape=[0, -1], special_zero=True),
+        ShapeQuery(data_from=0, shape=[-1, 2], special_zero=False, expected_shape=[-1, -1]),
+        ShapeQuery(data_shape=[4, 6], shape=unknown, special_zero=False),
+    ]
+    assert list(map(str, any_client.infer_shapes(queries))) == ["[1.., 6]", "[3.., 2]", "[1..24, 1..24]"]

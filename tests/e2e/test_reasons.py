@@ -47,6 +47,7 @@ MESSAGES = {
     Reason.FIELD_MISSING: "data is required",
     Reason.OPERATION_UNSPECIFIED: "operation is 0, which is not an operation",
     Reason.DIM_UNKNOWN: "data.dims[0] has a kind that this server does not know",
+    Reason.PARTIAL_DIM_INVALID: "shape.partial[0] describes shape[1], which is 3; the number must be -1",
     Reason.INTERVAL_EMPTY: "data.dims[0] lies from 4 to 2, which contains no value",
     Reason.EXPRESSION_INVALID: "data.dims[0] has 0 symbols; an expression must have 1 to 64",
     Reason.DIM_SYNTAX_INVALID: (

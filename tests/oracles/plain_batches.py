@@ -21,7 +21,7 @@ from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
-from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
+from tests.oracles.plain_dims import read_dims_plainly, read_items_plainly, read_shape_plainly, read_term_plainly
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 _OPERATIONS = {1: STATIC_RESHAPE, 2: DYNAMIC_RESHAPE, 3: RESHAPE, 4: ONNX_RESHAPE}
@@ -105,7 +105,7 @@ def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     if operation is None:
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, "", "operation", value=message.operation)
     data = _read_shape(operation, message.data, "shape", "data.dims")
-    target = _read_shape(operation, message, "shape", "shape")
+    target = read_items_plainly(operation, message.shape) if message.HasField("shape") else None
     number = message.data.data_type
     if number not in {0, *DataType}:
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, "", "data.data_type", value=number)
@@ -135,7 +135,7 @@ def _read_result(result: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | Res
 
 
 def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
-    dims = read_dims_plainly(message.shape.dims, "shape.dims") if message.HasField("shape") else None
+    dims = read_dims_plainly(message.shape, "shape.dims") if message.HasField("shape") else None
     check_partial_dims(dims or (), "shape.dims")
     known = [one for one in message.conditions if one.kind in {1, 2, 3}]
     conditions = [_read_condition(one) for one in known]

@@ -100,6 +100,8 @@ def _read_request(operation: Operation, message: Message, limits: Limits) -> Rea
 def _read_target(operation: Operation, message: Message, limits: Limits) -> Sequence[int]:
     _check_presence(message, "shape")
     if isinstance(message, reshape_pb2.StaticReshapeRequest):
+        if message.shape.partial:
+            raise InvalidRequestError.of(Reason.PARTIAL_DIM_INVALID, "", "shape.partial")
         return list(message.shape.items)
     shape: tensor_pb2.Tensor = message.shape  # type: ignore[attr-defined]
     data_type, (dims, strides) = _read_type(shape, "shape"), _read_layout(shape)

@@ -134,17 +134,17 @@ def test_server_in_the_container_image_reshapes_an_array(container: str, port: i
 def test_container_image_answers_shape_queries_over_http(port: int, http_port: int):
     with Client(f"127.0.0.1:{port}") as client:
         client.wait_until_ready(timeout=READY_SECONDS)
-    dims = {"dims": [{"value": 2}, {"value": 3}]}
+    dims = {"dims": [2, 3]}
     query = {
         "operation": "OPERATION_RESHAPE",
         "specialZero": True,
         "data": {"shape": dims},
-        "shape": {"dims": [{"value": -1}]},
+        "shape": {"items": [-1]},
     }
     url = f"http://127.0.0.1:{http_port}/tensor_reshape.v1.ReshapeService/InferShape"
     request = Request(url, json.dumps(query).encode(), {"Content-Type": "application/json"})
     with build_opener(ProxyHandler({})).open(request, timeout=10) as response:
-        assert json.load(response)["shape"] == {"dims": [{"value": "6"}]}
+        assert json.load(response)["shape"] == {"dims": ["6"]}
 
 
 def test_container_server_is_unprivileged_process_1(facts: dict[str, Any]):

@@ -20,7 +20,6 @@ from tensor_reshape.rules.errors import (
     UnauthenticatedError,
     escape_unprintable,
     format_value,
-    writes_unknown_as_minus_one,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ _REASONS = """
     DIM_UNKNOWN EXPECTED_SHAPE_MISMATCH EXPRESSION_INVALID FIELD_MISSING HEADER_TOO_LARGE INPUT_INVALID INTERNAL_ERROR
     INTERVAL_EMPTY INVALID_TARGET_VALUE MESSAGE_MALFORMED MESSAGE_TOO_LARGE MINUS_ONE_WITH_ZERO_VOLUME MODEL_UNKNOWN
     MULTIPLE_MINUS_ONE NOT_DIVISIBLE OPERATION_UNSPECIFIED OUTPUT_INVALID OUTPUT_TOO_LARGE PARAMETER_INVALID
-    PERMISSION_DENIED QUOTA_EXCEEDED RANK_LIMIT_EXCEEDED RANK_UNSUPPORTED SERVER_BUSY
+    PARTIAL_DIM_INVALID PERMISSION_DENIED QUOTA_EXCEEDED RANK_LIMIT_EXCEEDED RANK_UNSUPPORTED SERVER_BUSY
     SHAPE_DATA_TYPE_UNSUPPORTED SHAPE_RANK_INVALID SPECIAL_ZERO_MISSING STALLED STRIDES_OVERLAP STRIDES_RANK_MISMATCH
     STRIDES_UNSUPPORTED STRIDE_NEGATIVE SYMBOL_CONFLICT TENSOR_TOO_LARGE UNAUTHENTICATED VIEW_IMPOSSIBLE VOLUME_MISMATCH
 """
@@ -155,25 +154,6 @@ def test_reshape_error_survives_pickling_and_copying(kind: type[ReshapeError], r
         assert (str(twin), twin.message, twin.reason, twin.field) == ("no", "no", reason, "shape[0]")
         assert twin.metadata == {"index": "0"}
         assert getattr(twin, "retry_seconds", None) == getattr(error, "retry_seconds", None)
-
-
-# field, metadata, and whether Python code should write another value for an unknown dim
-MINUS_ONES = [
-    ("data.dims[0]", {"value": "-1"}, True),
-    ("expected_shape.dims[2]", {"want": "-1"}, True),
-    ("data.dims[0]", {"value": "-2"}, False),
-    ("shape[0]", {"value": "-1"}, False),
-    ("output.dims[0]", {"value": "-1"}, False),
-    ("data.dims[0]", {}, False),
-]
-
-
-@pytest.mark.parametrize(("field", "metadata", "is_unknown"), MINUS_ONES)
-def test_only_python_text_explains_an_unknown_dim(field: str, metadata: dict[str, str], is_unknown: bool):
-    error = InvalidRequestError("no", reason=Reason.DIM_OUT_OF_RANGE, field=field, metadata=metadata)
-    assert writes_unknown_as_minus_one(error) is is_unknown
-    assert error.message == "no"
-    assert str(error) == ("no; for an unknown dim, write None, or ? as text" if is_unknown else "no")
 
 
 # text, value

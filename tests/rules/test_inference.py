@@ -143,12 +143,6 @@ def test_known_output_must_be_within_the_bounds_of_an_expected_symbol():
     assert answer_question(ShapeRequest(question._replace(data=[4]))).dims == (4,)
 
 
-def test_minus_one_in_an_expected_shape_is_rejected():
-    question = Question(RESHAPE, (2, 6), (3, -1), False, None, (3, -1))
-    message = r"expected_shape\.dims\[1\] is -1; for an unknown dim, write None, or \? as text"
-    with pytest.raises(InvalidRequestError, match=message):
-        inference.infer_shape(question)
-
 
 def test_unsupported_data_types_and_missing_special_zero_are_rejected():
     for operation, dim in product(EVERY, ("2", "?")):

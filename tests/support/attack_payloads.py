@@ -40,18 +40,21 @@ def _encode_text(text: str) -> bytes:
 @cache
 def build_linked_batch(size: int) -> bytes:
     """Returns a batch of `size` bytes. Its items of 39 bytes each refer to eight unknown dims of the first item."""
-    unknowns = [tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2, max=9 + place)) for place in range(8)]
-    first = _build_question([tensor_pb2.Dim(value=0)] * 8)
-    first.question.data.shape.dims.extend(unknowns)
-    limits = [tensor_pb2.Dim(interval=tensor_pb2.Interval(min=1, max=most)) for most in (50, 60)]
-    linked = _build_question([*limits, tensor_pb2.Dim(value=-1)])
+    first = _build_question(reshape_pb2.TargetShape(items=[0] * 8))
+    data = tensor_pb2.Shape(dims=[-1] * 8, partial=[_build_range(place, 2, 9 + place) for place in range(8)])
+    first.question.data.shape.CopyFrom(data)
+    limits = [_build_range(place, 1, most) for place, most in enumerate((50, 60))]
+    linked = _build_question(reshape_pb2.TargetShape(items=[-1] * 3, partial=limits))
     linked.data_from = 0
     count_linked = (size - first.ByteSize()) // (linked.ByteSize() + 4)
     return reshape_pb2.BatchInferShapeRequest(items=[first, *repeat(linked, count_linked)]).SerializeToString()
 
 
-def _build_question(target: Iterable[tensor_pb2.Dim]) -> reshape_pb2.BatchInferShapeItem:
-    shape = tensor_pb2.Shape(dims=target)
+def _build_range(index: int, low: int, high: int) -> tensor_pb2.PartialDim:
+    return tensor_pb2.PartialDim(index=index, interval=tensor_pb2.Interval(min=low, max=high))
+
+
+def _build_question(shape: reshape_pb2.TargetShape) -> reshape_pb2.BatchInferShapeItem:
     operation = reshape_pb2.OPERATION_RESHAPE
     question = reshape_pb2.InferShapeRequest(operation=operation, special_zero=True, shape=shape)
     return reshape_pb2.BatchInferShapeItem(question=question)

@@ -10,13 +10,13 @@ INFER_PATH, BATCH_PATH = INFER_SHAPE.path, BATCH_INFER_SHAPE.path
 QUESTION: dict[str, Any] = {
     "operation": "OPERATION_RESHAPE",
     "special_zero": True,
-    "data": {"shape": {"dims": [{"value": "2"}, {"symbol": {"name": "N"}}]}},
-    "shape": {"dims": [{"value": "-1"}]},
+    "data": {"shape": {"dims": ["2", "-1"], "partial": [{"index": 1, "symbol": {"name": "N"}}]}},
+    "shape": {"items": ["-1"]},
 }
 """Reshape-1 of (2,N) to one dim."""
 
 ANSWER: dict[str, Any] = {
-    "shape": {"dims": [{"expression": {"coefficient": "2", "factors": [{"name": "N"}]}}]},
+    "shape": {"dims": ["-1"], "partial": [{"expression": {"coefficient": "2", "factors": [{"name": "N"}]}}]},
     "conditionsComplete": True,
 }
 """The response: 2*N."""

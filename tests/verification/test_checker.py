@@ -11,7 +11,7 @@ from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.operations import ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.v1.reshape_pb2 import Condition, InferShapeRequest, InferShapeResponse
-from tensor_reshape.v1.tensor_pb2 import Dim, Expression, Interval, Symbol
+from tensor_reshape.v1.tensor_pb2 import Expression, Interval, PartialDim, Symbol
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
 from tensor_reshape.wire.methods import OPERATION_NUMBERS
 from verification.checker import check, find_instances, reshape
@@ -27,16 +27,28 @@ def ask(data: str | None, target: str, expected: str | None) -> tuple[InferShape
     return build_infer_request(ShapeRequest(question)), build_infer_response(infer(question))
 
 
-def set_dim(index: int, dim: Dim) -> Change:
-    return lambda answer: answer.shape.dims[index].CopyFrom(dim)
+def set_dim(dim: PartialDim) -> Change:
+    """Replaces dim 0 of an answer."""
+
+    def change(answer: InferShapeResponse) -> None:
+        answer.shape.dims[0] = -1
+        others = [entry for entry in answer.shape.partial if entry.index]
+        answer.shape.ClearField("partial")
+        answer.shape.partial.extend([dim, *others])
+
+    return change
+
+
+def set_number(number: int) -> Change:
+    return lambda answer: answer.shape.dims.__setitem__(0, number)
 
 
 def set_bounds(low: int, high: int | None) -> Change:
-    return set_dim(0, Dim(interval=Interval(min=low, max=high)))
+    return set_dim(PartialDim(interval=Interval(min=low, max=high)))
 
 
 def set_symbol(name: str, high: int) -> Change:
-    return set_dim(0, Dim(symbol=Symbol(name=name, bounds=Interval(max=high))))
+    return set_dim(PartialDim(symbol=Symbol(name=name, bounds=Interval(max=high))))
 
 
 # data, target and expected shape; what a wrong solver does with the answer; the fault that the checker finds
@@ -73,15 +85,15 @@ PLANTED: dict[str, tuple[str | None, str, str | None, Change, str]] = {
     "narrows the lower bound": ("2..4 6", "-1 4", None, set_bounds(4, 6), "unsound"),
     "narrows a symbol": ("N:0..4 6", "0 6", None, set_symbol("N", 3), "unsound"),
     "takes another symbol": ("N:0..4 M:0..4", "0 M", None, set_symbol("M", 4), "unsound"),
-    "returns another number": ("2 6", "-1", None, set_dim(0, Dim(value=13)), "unsound"),
+    "returns another number": ("2 6", "-1", None, set_number(13), "unsound"),
     "returns another expression": (
         "N 6",
         "-1",
         None,
-        set_dim(0, Dim(expression=Expression(coefficient=5, factors=[Symbol(name="N")]))),
+        set_dim(PartialDim(expression=Expression(coefficient=5, factors=[Symbol(name="N")]))),
         "unsound",
     ),
-    "returns another rank": ("N 6", "-1", None, lambda one: one.shape.dims.add(value=1), "unsound"),
+    "returns another rank": ("N 6", "-1", None, lambda one: one.shape.dims.append(1), "unsound"),
     "narrows for an unknown rank": (None, "-1 2", None, set_bounds(1, None), "unsound"),
 }
 
@@ -107,9 +119,8 @@ def test_answer_without_accepted_instance_is_found():
     question = write_question(RESHAPE, "5..7 12", "40 -1", True)
     found = find_instances(build_infer_request(ShapeRequest(question)))
     assert (len(found.accepted), check(None, found)) == (0, ("", ""))
-    dims = [Dim(value=40), Dim(value=2)]
     answer = InferShapeResponse(conditions_complete=True)
-    answer.shape.dims.extend(dims)
+    answer.shape.dims.extend([40, 2])
     assert check(answer, found)[0] == "incomplete conditions"
     answer.conditions_complete = False
     assert check(answer, found)[0] == "loose"

@@ -1,4 +1,4 @@
-"""Dims of every kind round-trip."""
+"""Dims of every kind round-trip, in a shape and in a requested shape."""
 
 import pytest
 from hypothesis import given
@@ -7,41 +7,36 @@ from hypothesis import strategies as st
 from dim_strategies import BOUNDS, DIMS, TERMS
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.v1 import tensor_pb2
-from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_dim, encode_expression, encode_shape
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.dims import (
+    decode_dims,
+    decode_expression,
+    decode_target,
+    encode_expression,
+    encode_shape,
+    encode_target,
+)
 
 MAX = 2**63 - 1
 N = Symbol("N")
+UNKNOWN = tensor_pb2.PartialDim()
 
 
-def read(raw: bytes) -> AnyDim:
-    (dim,) = decode_dims([tensor_pb2.Dim.FromString(raw)], "shape")
-    return dim
-
-
-def read_message(message: tensor_pb2.Dim) -> AnyDim:
-    return read(message.SerializeToString())
-
-
-# a dim; its message
-KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
-    "a number": (4, tensor_pb2.Dim(value=4)),
-    "0": (0, tensor_pb2.Dim(value=0)),
-    "-1": (-1, tensor_pb2.Dim(value=-1)),
-    "the largest": (MAX, tensor_pb2.Dim(value=MAX)),
-    "unknown": (None, tensor_pb2.Dim()),
-    "an interval": (Dim(Interval(2, 8)), tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2, max=8))),
-    "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.Dim(interval=tensor_pb2.Interval(max=0))),
-    "unbounded": (Dim(Interval(2, None)), tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2))),
-    "from 0": (Dim(ANY), tensor_pb2.Dim(interval=tensor_pb2.Interval())),
-    "a name": (name_dim("N"), tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N"))),
+# a dim; its entry in `partial`
+KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
+    "an interval": (Dim(Interval(2, 8)), tensor_pb2.PartialDim(interval=tensor_pb2.Interval(min=2, max=8))),
+    "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.PartialDim(interval=tensor_pb2.Interval(max=0))),
+    "unbounded": (Dim(Interval(2, None)), tensor_pb2.PartialDim(interval=tensor_pb2.Interval(min=2))),
+    "from 0": (Dim(ANY), tensor_pb2.PartialDim(interval=tensor_pb2.Interval())),
+    "a name": (name_dim("N"), tensor_pb2.PartialDim(symbol=tensor_pb2.Symbol(name="N"))),
     "a bounded name": (
         name_dim("N", 1, 8),
-        tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(min=1, max=8))),
+        tensor_pb2.PartialDim(symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(min=1, max=8))),
     ),
     "a product": (
         Dim(Interval(4, 8), Expression(4, (N,))),
-        tensor_pb2.Dim(
+        tensor_pb2.PartialDim(
             expression=tensor_pb2.Expression(
                 coefficient=4, factors=[tensor_pb2.Symbol(name="N")], bounds=tensor_pb2.Interval(min=4, max=8)
             )
@@ -49,7 +44,7 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
     ),
     "a power over a product": (
         Dim(ANY, Expression(1, (N, N), 2, (Symbol("M"),))),
-        tensor_pb2.Dim(
+        tensor_pb2.PartialDim(
             expression=tensor_pb2.Expression(
                 factors=[tensor_pb2.Symbol(name="N"), tensor_pb2.Symbol(name="N")],
                 divisor=2,
@@ -60,29 +55,79 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
 }
 
 
+def read_shape(dims: list[int], *partial: tensor_pb2.PartialDim) -> list[AnyDim]:
+    return decode_dims(tensor_pb2.Shape(dims=dims, partial=partial), "data.dims")
+
+
+def read_target(items: list[int], *partial: tensor_pb2.PartialDim) -> list[AnyDim]:
+    return decode_target(RESHAPE, reshape_pb2.TargetShape(items=items, partial=partial))
+
+
 def test_dim_encoding_matches_the_proto_definition():
-    for name, (dim, message) in KINDS.items():
-        assert encode_dim(dim) == message, name
-        assert read_message(message) == dim, name
+    for name, (dim, entry) in KINDS.items():
+        assert encode_shape([dim]) == tensor_pb2.Shape(dims=[-1], partial=[entry]), name
+        assert encode_target([dim]) == reshape_pb2.TargetShape(items=[-1], partial=[entry]), name
+        assert read_shape([-1], entry) == read_target([-1], entry) == [dim], name
+
+
+def test_minus_one_is_unknown_in_a_shape_and_infers_in_a_requested_shape():
+    assert read_shape([-1, 0, MAX]) == [None, 0, MAX]
+    assert read_target([-1, 0, MAX]) == [-1, 0, MAX]
+    assert encode_shape([None, 0, MAX]) == tensor_pb2.Shape(dims=[-1, 0, MAX])
+    assert encode_target([-1, 0, MAX]) == reshape_pb2.TargetShape(items=[-1, 0, MAX])
+
+
+def test_unknown_item_of_a_requested_shape_has_an_entry_without_a_kind():
+    target = encode_target([None, -1])
+    assert target == reshape_pb2.TargetShape(items=[-1, -1], partial=[UNKNOWN])
+    assert decode_target(RESHAPE, target) == [None, -1]
+    assert read_shape([-1, -1], UNKNOWN) == [None, None]
 
 
 def test_unknown_dim_kind_is_rejected():
-    with pytest.raises(InvalidRequestError) as caught:
-        read(b"\x7a\x00")  # an unknown field
-    assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, "shape[0]")
+    later = tensor_pb2.PartialDim.FromString(b"\x7a\x00")  # an unknown field
+    for read, path in ((read_shape, "data.dims[0]"), (read_target, "shape[0]")):
+        with pytest.raises(InvalidRequestError) as caught:
+            read([-1], later)
+        assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, path)
 
 
-@given(st.lists(DIMS, max_size=6), TERMS, BOUNDS)
+# numbers, the indices of entries, and the end of the field in the error
+CONFLICTS = [
+    ([-1, -1], [1, 0], "partial[1].index"),
+    ([-1, -1], [1, 1], "partial[1].index"),
+    ([-1, -1], [2], "partial[0].index"),
+    ([], [0], "partial[0].index"),
+    ([-1], [-1], "partial[0].index"),
+    ([-1, 4], [0, 1], "partial[1]"),
+    ([0], [0], "partial[0]"),
+    ([4, 4], [1], "partial[0]"),
+]
+
+
+@pytest.mark.parametrize(("numbers", "indices", "field"), CONFLICTS)
+def test_entry_that_does_not_fit_the_numbers_is_rejected(numbers: list[int], indices: list[int], field: str):
+    entries = [tensor_pb2.PartialDim(index=index) for index in indices]
+    for read, parent in ((read_shape, "data"), (read_target, "shape")):
+        with pytest.raises(InvalidRequestError) as caught:
+            read(numbers, *entries)
+        assert (caught.value.reason, caught.value.field) == (Reason.PARTIAL_DIM_INVALID, f"{parent}.{field}")
+
+
+@given(st.lists(DIMS, max_size=6), st.lists(DIMS | st.just(-1), max_size=6), TERMS, BOUNDS)
 def test_encoded_dims_and_symbol_products_are_decoded_unchanged(
-    dims: list[AnyDim], expression: Expression, bounds: Interval
+    dims: list[AnyDim], items: list[AnyDim], expression: Expression, bounds: Interval
 ):
     raw = encode_shape(dims).SerializeToString()
-    assert decode_dims(tensor_pb2.Shape.FromString(raw).dims, "shape") == dims
+    assert decode_dims(tensor_pb2.Shape.FromString(raw), "shape") == dims
+    target = encode_target(items).SerializeToString()
+    assert decode_target(RESHAPE, reshape_pb2.TargetShape.FromString(target)) == items
     term = encode_expression(expression, bounds).SerializeToString()
     assert decode_expression(tensor_pb2.Expression.FromString(term)) == expression
 
 
 def test_encoding_a_dim_above_s64_raises_an_error():
     for number in (2**63, -(2**63) - 1):
-        with pytest.raises(ValueError, match="out of range"):
-            encode_dim(number)
+        for encode in (encode_shape, encode_target):
+            with pytest.raises(ValueError, match="out of range"):
+                encode([number])

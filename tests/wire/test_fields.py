@@ -66,7 +66,7 @@ def test_tensor_payload_is_located_only_as_the_last_field():
 @given(st.integers(0, 2**35 - 1))
 def test_varint_encoding_is_minimal_and_round_trips(number: int):
     raw = encode_varint(number)
-    assert raw == (tensor_pb2.Dim(value=number).SerializeToString()[1:] or b"\x00")
+    assert raw == (tensor_pb2.Interval(min=number).SerializeToString()[1:] or b"\x00")
     assert read_varint(b"\xff" + raw + b"\xff", 1) == (number, 1 + len(raw))
 
 
@@ -113,7 +113,7 @@ def test_message_header_size_and_field_count_are_limited():
 
 
 def test_parse_message_error_names_the_malformed_message():
-    assert parse_message(tensor_pb2.Dim, b"\x08\x05").value == 5
+    assert parse_message(tensor_pb2.Interval, b"\x08\x05").min == 5
     with pytest.raises(InvalidRequestError, match="InferShapeRequest") as caught:
         parse_message(reshape_pb2.InferShapeRequest, b"\x08")
     assert caught.value.reason is Reason.MESSAGE_MALFORMED

@@ -29,8 +29,9 @@ def test_stream_output_rank_is_read_from_the_first_response(dims: list[int], dat
 
 @given(rank=st.integers(0, 64), named=st.booleans())
 def test_inferred_output_rank_is_read_from_the_response(rank: int, named: bool):
-    dim = tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N")) if named else tensor_pb2.Dim(value=0)
-    answer = reshape_pb2.InferShapeResponse(shape=tensor_pb2.Shape(dims=[dim] * rank)).SerializeToString()
+    names = [tensor_pb2.PartialDim(index=index, symbol=tensor_pb2.Symbol(name="N")) for index in range(rank)]
+    shape = tensor_pb2.Shape(dims=[-1] * rank, partial=names) if named else tensor_pb2.Shape(dims=[2**40] * rank)
+    answer = reshape_pb2.InferShapeResponse(shape=shape).SerializeToString()
     assert find_inferred_rank(answer) == rank
 
 

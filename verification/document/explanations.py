@@ -86,6 +86,11 @@ EXPLANATIONS: Mapping[Reason, Explanation] = {
         "A dimension has a kind that this server does not support, because the client is newer.",
         "Update the server, or use an older kind.",
     ),
+    Reason.PARTIAL_DIM_INVALID: Explanation(
+        "An entry of `partial` does not fit the numbers of its shape: its index is not in order or too large, or the"
+        " number at its index is not -1. StaticReshape also rejects every entry, because it executes with data.",
+        "Write -1 at the index of each entry, and the entries in the order of their indices.",
+    ),
     Reason.INTERVAL_EMPTY: Explanation(
         "The upper bound of an interval is less than the lower bound.", "Correct the bounds."
     ),

@@ -199,7 +199,13 @@ _FAILED_LINK = (
     ShapeQuery(data_from=0, shape=[-1], special_zero=False),
 )
 _LONG_FIELD = b"\xaa\x1f\xf0\xa2\x04" + bytes(70000)  # the unknown field 501
-_FUTURE_DIM = b"\x08\x01\x10\x00\x1a\x06\x12\x04\x0a\x02\x28\x01\x22\x00"  # a dim with the unknown kind 5
+_FUTURE_DIM = bytes.fromhex("0801 1000 1a09 1207 0a0101 1202 2801 2200")  # a dim with the unknown kind 5
+_CONFLICT = reshape_pb2.InferShapeRequest(
+    operation=reshape_pb2.OPERATION_RESHAPE,
+    special_zero=False,
+    data=tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[2, 3])),
+    shape=reshape_pb2.TargetShape(items=[2, 3], partial=[tensor_pb2.PartialDim(index=1)]),
+).SerializeToString()
 
 PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.DATA_TYPE_UNSUPPORTED: Provocation(_infer([2, 3], [6], data_type=DataType.F64)),
@@ -243,6 +249,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         _send("InferShape", reshape_pb2.InferShapeRequest(special_zero=False, data=tensor_pb2.TensorSpec())),
     ),
     Reason.DIM_UNKNOWN: Provocation(_send("InferShape", _FUTURE_DIM)),
+    Reason.PARTIAL_DIM_INVALID: Provocation(_send("InferShape", _CONFLICT)),
     Reason.INTERVAL_EMPTY: Provocation(_infer([(4, 2)], [-1])),
     Reason.EXPRESSION_INVALID: Provocation(
         _infer([Dim(Interval(0, None), Expression(1, ()))], [-1]),

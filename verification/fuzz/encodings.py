@@ -34,6 +34,11 @@ def lengthen(varint: bytes, size: int) -> bytes:
     return varint[:-1] + bytes([varint[-1] | 128, *[128] * (missing - 1), 0])
 
 
+def zigzag(number: int) -> int:
+    """Returns the number that a varint of the type sint64 encodes for an s64."""
+    return number << 1 ^ number >> 63
+
+
 class Encoder:
     """Writes fields. The number of unusual encodings is decided once for a message.
 

@@ -13,7 +13,7 @@ from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tests.oracles.headers import PAYLOAD_FIELD, measure_header
 from verification.fuzz.batches import BatchWriter
 from verification.fuzz.contents import LONG_PAYLOADS, Tensor, choose_shape_tensor, choose_target, choose_tensor, fill
-from verification.fuzz.encodings import INTEGERS, Encoder, encode_varint, mutate
+from verification.fuzz.encodings import INTEGERS, Encoder, encode_varint, mutate, zigzag
 from verification.fuzz.inferences import InferenceWriter
 
 METHODS = ("static_reshape", "dynamic_reshape", "reshape")
@@ -136,7 +136,7 @@ class _Message:
         if streams and random.random() < 0.9:
             data = replace(data, payload=None)
         if method == "static_reshape":
-            shape = encoder.message(1, encoder.numbers(1, target)) if random.random() < 0.98 else []
+            shape = encoder.message(1, self._write_items(target)) if random.random() < 0.98 else []
         else:
             shape = encoder.message(1, self._write_tensor(choose_shape_tensor(random, method, target)))
         said = [encoder.number(2, random.choice((0, 1, 1, 1, 2**40)))] if random.random() < 0.98 else []
@@ -156,11 +156,17 @@ class _Message:
         return fields if tensor.payload is None else [*fields, encoder.field(PAYLOAD_FIELD, tensor.payload)]
 
     def _write_expected(self, target: list[int]) -> list[bytes]:
-        known = [self._random.random() < 0.5 for _ in target]
-        dims = [self._encoder.number(1, dim) if is_known else b"" for dim, is_known in zip(target, known, strict=True)]
+        dims = [dim if self._random.random() < 0.5 else -1 for dim in target]
+        pieces = self._encoder.numbers(1, list(map(zigzag, dims)))
         if self._encoder.deviates():
-            dims.append(self._encoder.unknown())
-        return [self._encoder.field(1, dim) for dim in dims]
+            pieces.append(self._encoder.field(2, self._encoder.unknown()))
+        return pieces
+
+    def _write_items(self, target: list[int]) -> list[bytes]:
+        pieces = self._encoder.numbers(1, list(map(zigzag, target)))
+        if self._encoder.deviates(0.1):
+            pieces.append(self._encoder.field(2, self._random.choice((b"", self._encoder.unknown()))))
+        return pieces
 
     def _write_chunk(self) -> list[bytes]:
         random, encoder = self._random, self._encoder

@@ -36,6 +36,7 @@ from tensor_reshape.rules.dims import (
     Symbol,
     bound_dim,
     make_expression,
+    read_unknown,
     reject_factors,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
@@ -56,6 +57,7 @@ _parse_dim = lru_cache(4096)(parse_dim)
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
 """One dimension: an int, `(min, max)`, text, a `Symbol`, an `Expression`, or None for an unknown dimension.
 
+In the shape of an input or an expected output, -1 is an unknown dimension too. In a requested shape, it infers.
 In `(min, max)`, max None means no upper limit. Text is in the notation of `rules.notation`, such as "N", "4*C" or
 "2..8". A `Symbol` may have any name.
 
@@ -199,11 +201,11 @@ def read_query(query: ShapeQuery) -> BatchItem:
     operation = read_operation(query.operation)
     question = Question(
         operation,
-        _read_shape(operation, query.data_shape, "data.dims"),
+        read_unknown(_read_shape(operation, query.data_shape, "data.dims")),
         _read_shape(operation, query.shape, "shape"),
         check_flag(query.special_zero),
         None if query.data_type is None else read_data_type(query.data_type),
-        _read_shape(operation, query.expected_shape, "expected_shape.dims"),
+        read_unknown(_read_shape(operation, query.expected_shape, "expected_shape.dims")),
     )
     data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
     return BatchItem(ShapeRequest(question, bool(query.explain)), data_from)
@@ -220,13 +222,13 @@ def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
-    """Returns dimensions in the form of the rules. numpy's integers become Python integers.
+    """Returns the dimensions of an input or output in the form of the rules, in which None is an unknown dimension.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
         TypeError: an item is not a dimension.
     """
-    return None if dims is None else _read_all(_list_dims(dims, field), field)
+    return None if dims is None else read_unknown(_read_all(_list_dims(dims, field), field))
 
 
 def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:

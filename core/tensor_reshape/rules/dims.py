@@ -208,6 +208,11 @@ def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
     return dims is not None and _INT.issuperset(map(type, dims))
 
 
+def read_unknown(dims: tuple[AnyDim, ...] | None) -> tuple[AnyDim, ...] | None:
+    """Returns the shape of an input or output in which -1 became None. In a requested shape, -1 has another meaning."""
+    return tuple([None if dim == -1 else dim for dim in dims]) if dims is not None and -1 in dims else dims
+
+
 def find_name(dim: AnyDim) -> str | None:
     """Returns the name of a dim that is a single symbol; None for any other dim."""
     symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None

@@ -26,7 +26,6 @@ server.
 """
 
 _MAX_VALUES = 10
-_UNKNOWN_DIM_FIELDS = ("data.dims[", "expected_shape.dims[")
 _SHOWN_ITEMS = 16
 _SHOWN_BITS = 256
 
@@ -87,6 +86,7 @@ class Reason(StrEnum):
     FIELD_MISSING = "FIELD_MISSING", INVALID_ARGUMENT
     OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED", INVALID_ARGUMENT
     DIM_UNKNOWN = "DIM_UNKNOWN", INVALID_ARGUMENT
+    PARTIAL_DIM_INVALID = "PARTIAL_DIM_INVALID", INVALID_ARGUMENT
     # The next errors are about partially known dims. Rule 1 also covers partially known dims.
     INTERVAL_EMPTY = "INTERVAL_EMPTY", INVALID_ARGUMENT, 1
     EXPRESSION_INVALID = "EXPRESSION_INVALID", INVALID_ARGUMENT, 1
@@ -178,8 +178,7 @@ class ReshapeError(TensorReshapeError):
 
     def __str__(self) -> str:
         """Returns the message and the advice."""
-        is_unknown = writes_unknown_as_minus_one(self)
-        return self.message + ("; for an unknown dim, write None, or ? as text" if is_unknown else self.advice)
+        return self.message + self.advice
 
     def __reduce__(self) -> tuple[object, ...]:
         """Lets pickle and copy create this exception, although its arguments are keyword arguments."""
@@ -259,16 +258,6 @@ class LimitError(ReshapeError):
 
     code_name = RESOURCE_EXHAUSTED
     retry_seconds: float | None = None
-
-
-def writes_unknown_as_minus_one(error: ReshapeError) -> bool:
-    """Whether the request has -1 for a dim that may be unknown.
-
-    Many libraries write -1 for an unknown dim. This project rejects -1 as a dim, because the server computes an item of
-    -1 in a requested shape. Each program writes an unknown dim in its own way, so `message` does not describe it.
-    """
-    value = error.metadata.get("value", error.metadata.get("want"))
-    return value == "-1" and error.field.startswith(_UNKNOWN_DIM_FIELDS)
 
 
 def format_value(value: object) -> str:

@@ -4,8 +4,6 @@ Invariants:
 
 - If an item cannot be read or its result cannot be written, only that item is rejected.
 - A batch is split into items before an item is parsed, so the parser never reads more than one item at a time.
-- The module `batch_fast_path` reads and writes the compact form of an item. The generated protobuf classes read and
-  write all other forms. Both ways give the same result.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,15 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tensor_reshape.rules.batches import BatchItem, ReportBug, reject_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, clip_metadata
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
-from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.batch_fast_path import (
-    encode_compact_answer,
-    encode_compact_item,
-    encode_dims,
-    read_compact_answer,
-    read_compact_item,
-)
 from tensor_reshape.wire.fields import check_header_size, encode_field, parse_message, read_field
 from tensor_reshape.wire.inference import (
     build_infer_request,
@@ -45,15 +36,6 @@ def encode_batch_item(item: BatchItem) -> bytes:
     Raises:
         ValueError: a number does not fit into an s64.
     """
-    (operation, data, target, special_zero, data_type, expected), explain = item.request
-    if not explain and expected is None and item.data_from is None and special_zero is not None:
-        return encode_compact_item(
-            operation,
-            None if data is None else encode_dims(data),
-            None if target is None else encode_dims(target),
-            special_zero=special_zero,
-            data_type=data_type,
-        )
     question = build_infer_request(item.request)
     return reshape_pb2.BatchInferShapeItem(question=question, data_from=item.data_from).SerializeToString()
 
@@ -135,9 +117,6 @@ def _reject_size(max_bytes: int) -> LimitError:
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
     """Encodes one result of a batch, which is an output shape or an error."""
     if isinstance(result, ShapeAnswer):
-        compact = encode_compact_answer(result)
-        if compact is not None:
-            return compact
         return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
     rejection = reshape_pb2.Rejection(
         reason=result.reason,
@@ -155,15 +134,10 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: the response is invalid.
     """
-    # The operator `or` is correct here, because a `ShapeAnswer` is never false: it is a tuple that is not empty.
-    return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
+    return [_decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
 def _decode_item(item: bytes) -> BatchItem:
-    compact = _try_compact(item)
-    if compact is not None:
-        return BatchItem(compact)
-    # The header size is checked after the compact form, because an item in compact form always has a short header.
     check_header_size(len(item))
     message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
@@ -174,13 +148,6 @@ def _decode_item(item: bytes) -> BatchItem:
         text = "data is required if data_from is not set"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
     return BatchItem(request, message.data_from if linked else None)
-
-
-def _try_compact(item: bytes) -> ShapeRequest | None:
-    try:
-        return read_compact_item(item)
-    except ReshapeError:
-        return None  # the caller then parses the item with the generated class, which raises the error
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:

@@ -6,6 +6,8 @@ limits are rejected before they are read, because reading them would take long. 
 
 from collections.abc import Iterable, Sequence
 
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 from tensor_reshape.rules.dims import (
     ANY,
     MAX_FACTORS,
@@ -14,6 +16,7 @@ from tensor_reshape.rules.dims import (
     Expression,
     Interval,
     Symbol,
+    are_known,
     make_expression,
     reject_factors,
 )
@@ -24,26 +27,52 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import ReshapeRequest
 
 
-def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
-    """Reads a list of dims. `path` is the path of the list in errors.
+def decode_dims(shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
+    """Reads a shape. A -1 is an unknown dim, unless `partial` describes it.
+
+    Args:
+        shape: the message.
+        path: the path of the list of dims in errors, which ends with `dims`.
 
     Raises:
-        InvalidRequestError: DIM_UNKNOWN, if a dim is of an unknown kind.
+        InvalidRequestError: PARTIAL_DIM_INVALID, or DIM_UNKNOWN if a dim is of an unknown kind.
     """
-    # Most dims are numbers above 0, which need no call of `_decode_dim`.
-    return [dim.value or _decode_dim(dim, path, index) for index, dim in enumerate(dims)]
+    # Most shapes are known, and then two C calls suffice.
+    dims: list[AnyDim] = list(shape.dims)
+    if -1 in dims:
+        found = _decode_partial(shape.partial, shape.dims, path, path.removesuffix("dims"))
+        return [found.get(index) if dim == -1 else dim for index, dim in enumerate(dims)]
+    if shape.partial:
+        _decode_partial(shape.partial, shape.dims, path, path.removesuffix("dims"))
+    return dims
 
 
 def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
     """Reads a shape of a request, after checking that its rank is not above the limit of all operations.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN if a dim is of an unknown kind.
+        InvalidRequestError: RANK_UNSUPPORTED, or an error of `decode_dims`.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) > MAX_RANK:
         check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
-    return decode_dims(shape.dims, path)
+    return decode_dims(shape, path)
+
+
+def decode_target(operation: Operation, shape: reshape_pb2.TargetShape) -> list[AnyDim]:
+    """Reads the requested shape of a query. A -1 infers a dim, unless `partial` describes it.
+
+    Raises:
+        InvalidRequestError: RANK_UNSUPPORTED, PARTIAL_DIM_INVALID or DIM_UNKNOWN.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
+    if len(shape.items) > MAX_RANK:
+        check_rank(operation, len(shape.items), "shape", DEFAULT_LIMITS)
+    items: list[AnyDim] = list(shape.items)
+    if shape.partial:
+        for index, dim in _decode_partial(shape.partial, shape.items, "shape", "shape.").items():
+            items[index] = dim
+    return items
 
 
 def decode_expected(
@@ -59,25 +88,44 @@ def decode_expected(
     return decode_shape(operation, message.expected_shape, "expected_shape.dims")
 
 
+def reject_partial(text: str, field: str) -> InvalidRequestError:
+    """Returns the error of an entry of `partial` that does not fit."""
+    return InvalidRequestError.of(Reason.PARTIAL_DIM_INVALID, text, field)
+
+
 def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
-    """Returns the message of a shape."""
-    return tensor_pb2.Shape(dims=[encode_dim(dim) for dim in dims])
+    """Returns the message of a shape. An unknown dim is a -1 without an entry."""
+    if are_known(dims):
+        return tensor_pb2.Shape(dims=dims)
+    named = [_encode_partial(index, dim) for index, dim in enumerate(dims) if isinstance(dim, Dim)]
+    return tensor_pb2.Shape(dims=_list_numbers(dims), partial=named)
 
 
-def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
-    """Returns the message of one dim."""
-    if isinstance(dim, int):
-        return tensor_pb2.Dim(value=dim)
+def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
+    """Returns the message of a requested shape. An unknown item has an entry, because a -1 without one infers."""
+    if are_known(items):
+        return reshape_pb2.TargetShape(items=items)
+    partial = [_encode_partial(index, dim) for index, dim in enumerate(items) if not isinstance(dim, int)]
+    return reshape_pb2.TargetShape(items=_list_numbers(items), partial=partial)
+
+
+def _list_numbers(dims: Sequence[AnyDim]) -> list[int]:
+    return [dim if isinstance(dim, int) else -1 for dim in dims]
+
+
+def _encode_partial(index: int, dim: Dim | None) -> tensor_pb2.PartialDim:
+    """Returns the entry of a dim that is not a number."""
     if dim is None:
-        return tensor_pb2.Dim()
+        return tensor_pb2.PartialDim(index=index)
     if dim.expression is None:
-        return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
+        return tensor_pb2.PartialDim(index=index, interval=_encode_interval(dim.bounds))
     symbol = dim.expression.symbol
     if symbol is not None:
         # The message has only one field for bounds, so the encoder sends the intersection of the bounds of the dim and
         # of its symbol.
-        return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
-    return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
+        met = Symbol(symbol.name, dim.bounds.meet(symbol.bounds))
+        return tensor_pb2.PartialDim(index=index, symbol=_encode_symbol(met))
+    return tensor_pb2.PartialDim(index=index, expression=encode_expression(dim.expression, dim.bounds))
 
 
 def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_pb2.Expression:
@@ -105,25 +153,47 @@ def decode_expression(message: tensor_pb2.Expression) -> Expression:
     )
 
 
-def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
-    kind = dim.WhichOneof("kind")
-    if kind == "value":
-        return dim.value
+def _decode_partial(
+    entries: Iterable[tensor_pb2.PartialDim], numbers: Sequence[int], path: str, parent: str
+) -> dict[int, Dim | None]:
+    """Reads the entries of a shape or of a requested shape by index.
+
+    Args:
+        entries: the entries.
+        numbers: the numbers of the shape.
+        path: the path of the numbers in errors.
+        parent: the path of the shape in errors, with a period at its end.
+    """
+    found, last = dict[int, Dim | None](), -1
+    for position, entry in enumerate(entries):
+        index, field = entry.index, f"{parent}partial[{position}]"
+        if not last < index < len(numbers):
+            text = f"{field}.index is {index}; it must be above {last} and below {len(numbers)}"
+            raise reject_partial(text, f"{field}.index")
+        if numbers[index] != -1:
+            text = f"{field} describes {path}[{index}], which is {numbers[index]}; the number must be -1"
+            raise reject_partial(text, field)
+        found[index], last = _decode_dim(entry, path, index), index
+    return found
+
+
+def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | None:
+    kind = entry.WhichOneof("kind")
     if kind == "interval":
-        return Dim(_decode_interval(dim.interval))
+        return Dim(_decode_interval(entry.interval))
     if kind == "symbol":
-        symbol = _decode_symbol(dim.symbol)
+        symbol = _decode_symbol(entry.symbol)
         return Dim(symbol.bounds, Expression(1, (symbol,)))
     if kind == "expression":
-        count = len(dim.expression.factors) + len(dim.expression.divisors)
+        count = len(entry.expression.factors) + len(entry.expression.divisors)
         # Such a long expression is rejected before it is read, because reading it would take long.
         if count > MAX_FACTORS:
             raise reject_factors(count, f"{path}[{index}]", index)
-        bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
-        return Dim(bounds, decode_expression(dim.expression))
+        bounds = _decode_interval(entry.expression.bounds) if entry.expression.HasField("bounds") else ANY
+        return Dim(bounds, decode_expression(entry.expression))
     # The message contains a kind of dim that this version does not know. If the server ignored such a dim, it would
     # check less than the client requested.
-    if dim.ByteSize():
+    if len(UnknownFieldSet(entry)):
         text = f"{path}[{index}] has a kind that this server does not know"
         raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
     return None

@@ -17,8 +17,10 @@ from tensor_reshape.wire.dims import (
     decode_expected,
     decode_expression,
     decode_shape,
+    decode_target,
     encode_expression,
     encode_shape,
+    encode_target,
 )
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import OPERATION_NUMBERS, OPERATIONS_BY_NUMBER
@@ -47,7 +49,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     if question.data is not None:
         message.data.shape.CopyFrom(encode_shape(question.data))
     if question.target is not None:
-        message.shape.CopyFrom(encode_shape(question.target))
+        message.shape.CopyFrom(encode_target(question.target))
     if question.expected is not None:
         message.expected_shape.CopyFrom(encode_shape(question.expected))
     if question.data_type is not None:
@@ -94,7 +96,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     question = Question(
         operation=operation,
         data=decode_shape(operation, spec.shape, "data.dims") if spec.HasField("shape") else None,
-        target=decode_shape(operation, message.shape, "shape") if message.HasField("shape") else None,
+        target=decode_target(operation, message.shape) if message.HasField("shape") else None,
         special_zero=message.special_zero if message.HasField("special_zero") else None,
         data_type=decode_data_type(spec.data_type, "data.data_type") if named_type else None,
         expected=decode_expected(operation, message),
@@ -138,7 +140,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
     Raises:
         ReshapeError: the response is invalid.
     """
-    dims = tuple(decode_dims(message.shape.dims, "shape.dims")) if message.HasField("shape") else None
+    dims = tuple(decode_dims(message.shape, "shape.dims")) if message.HasField("shape") else None
     check_partial_dims(
         dims or (), "shape.dims"
     )  # the dims are checked like those of a request, because a caller may use the result in another query

@@ -9,7 +9,7 @@ from tensor_reshape.wire.fields import PAYLOAD_TAG, read_field
 _PAYLOAD = PAYLOAD_TAG[0]
 _DIMS = 0x12  # this byte is the tag of field 2 of a Tensor, which has packed varints
 _OUTPUT = 0x0A  # this byte is the tag of field 1 of a StreamReshapeResponse or of an InferShapeResponse
-_DIM = 0x0A  # this byte is the tag of field 1 of a Shape, which occurs once for each dim
+_SHAPE_DIMS = 0x0A  # this byte is the tag of field 1 of a Shape, which has packed varints
 _CONTINUATION = 0x80
 
 
@@ -28,7 +28,8 @@ def find_inferred_rank(answer: bytes) -> int | None:
     shape = read_field(answer, 0)
     if shape is None or shape[0] != _OUTPUT or shape[2] > len(answer):
         return None
-    return sum(tag == _DIM for tag, _, _ in _list_fields(answer, shape[1], shape[2]))
+    dims = [answer[start:end] for tag, start, end in _list_fields(answer, *shape[1:]) if tag == _SHAPE_DIMS]
+    return sum(map(_count_varints, dims))
 
 
 def _find_tensor_rank(answer: bytes, tag: int) -> int | None:
@@ -41,9 +42,13 @@ def _find_tensor_rank(answer: bytes, tag: int) -> int | None:
         if field == _PAYLOAD:
             return rank
         if field == _DIMS:
-            rank += sum(byte < _CONTINUATION for byte in answer[start:after])
+            rank += _count_varints(answer[start:after])
         position = after
     return rank if position == tensor[2] else None
+
+
+def _count_varints(packed: bytes) -> int:
+    return sum(byte < _CONTINUATION for byte in packed)
 
 
 def _list_fields(message: bytes, position: int, end: int) -> list[tuple[int, int, int]]:

@@ -30,7 +30,7 @@ from tensor_reshape.rules.operations import (
 )
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.dims import decode_expected, encode_shape
+from tensor_reshape.wire.dims import decode_expected, encode_shape, reject_partial
 from tensor_reshape.wire.fields import (
     PAYLOAD_TAG,
     AnyMessage,
@@ -285,5 +285,8 @@ def _decode_target(operation: Operation, header: ReshapeRequest, limits: Limits)
         text = "shape is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "shape")
     if isinstance(header, reshape_pb2.StaticReshapeRequest):
+        if header.shape.partial:
+            text = "shape.partial is not empty; StaticReshape executes with data, so each item must be a number"
+            raise reject_partial(text, "shape.partial")
         return tuple(header.shape.items)
     return read_target(operation, decode_tensor(header.shape, memoryview(header.shape.data), "shape"), limits)

@@ -29,7 +29,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_http_error_body_is_a_status_with_details(client: httpx.AsyncClient):
-    wrong = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
+    wrong = {**QUESTION, "shape": {"items": [-2]}}
     answer = await client.post(INFER_PATH, json=wrong, headers={"x-request-id": "mine"})
     assert (answer.status_code, answer.json()["code"], answer.headers["x-request-id"]) == (400, 3, "mine")
     details = {detail["@type"].rpartition(".")[2]: detail for detail in answer.json()["details"]}

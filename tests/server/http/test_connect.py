@@ -31,7 +31,7 @@ from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 SERVICE = ReshapeService(DEFAULT_LIMITS)
 JSON = {"connect-protocol-version": "1", "content-type": "application/json"}
 PROTO = {**JSON, "content-type": "application/proto"}
-WRONG = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
+WRONG = {**QUESTION, "shape": {"items": [-2]}}
 ORIGIN = "https://page.example"
 
 
@@ -54,12 +54,12 @@ async def test_connect_request_in_json_is_answered_in_json(client: httpx.AsyncCl
 
 async def test_connect_request_in_protobuf_is_answered_in_protobuf(client: httpx.AsyncClient):
     request = reshape_pb2.InferShapeRequest(operation=reshape_pb2.OPERATION_RESHAPE, special_zero=False)
-    request.data.shape.dims.add(value=6)
-    request.shape.dims.add(value=-1)
+    request.data.shape.dims.append(6)
+    request.shape.items.append(-1)
     answer = await client.post(INFER_PATH, content=request.SerializeToString(), headers=PROTO)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/proto")
     response = reshape_pb2.InferShapeResponse.FromString(answer.content)
-    assert [dim.value for dim in response.shape.dims] == [6]
+    assert response.shape.dims == [6]
 
 
 async def test_connect_error_has_a_code_and_encoded_details(client: httpx.AsyncClient):

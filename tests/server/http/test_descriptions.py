@@ -78,8 +78,8 @@ def test_json_requests_and_responses_match_the_openapi_schemas(asked: ShapeReque
 def test_invalid_json_documents_violate_the_openapi_schemas():
     for document, name in (
         ({"operation": "OPERATION_NONE"}, "InferShapeRequest"),
-        ({"shape": {"dims": [{"value": 1.5}]}}, "InferShapeRequest"),
-        ({"shape": {"dims": [{"value": 1, "symbol": {"name": "N"}}]}}, "InferShapeRequest"),
+        ({"shape": {"items": [1.5]}}, "InferShapeRequest"),
+        ({"shape": {"items": [{"value": 1}]}}, "InferShapeRequest"),
         ({"items": {}}, "BatchInferShapeRequest"),
         ({"code": "3"}, "Status"),
     ):

@@ -115,9 +115,10 @@ def test_malformed_json_query_is_rejected():
         assert reject(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-DIM = '{"question":{"shape":{"dims":[{},%s]}}}'
-PLACE = "question.shape.dims[1]"
-LOOSE = "question.shape.dims"  # for releases of protobuf that do not name the path
+ITEM = '{"question":{"shape":{"items":[1,%s]}}}'
+DIM = '{"question":{"shape":{"partial":[{},%s]}}}'
+ITEMS, PLACE = "question.shape.items", "question.shape.partial[1]"
+LOOSE = "question.shape.partial"  # for releases of protobuf that do not name the path
 INVALID_ITEMS = [
     ('{"a":1}', "", 'has no field named "a"'),
     ("5", "", "is not a JSON object"),
@@ -129,12 +130,13 @@ INVALID_ITEMS = [
     ('{"question":{"specialZero":"yes"}}', "question.specialZero", "true or false"),
     ('{"dataFrom":1,"data_from":2}', "", "multiple"),
     ('{"dataFrom":2147483648}', "dataFrom", "out of range: 2147483648"),
-    (DIM % '{"value":"x"}', f"{LOOSE}.value", "'x'"),
-    (DIM % '{"value":1.5}', f"{PLACE}.value", "1.5"),
-    (DIM % '{"value":true}', f"{PLACE}.value", "Bool value True"),
-    (DIM % '{"value":1e30}', f"{LOOSE}.value", "out of range: 1000000000"),
-    (DIM % '{"value":9223372036854775808}', f"{LOOSE}.value", "out of range: 9223372036854775808"),
-    (DIM % '{"value":1,"symbol":{}}', PLACE, 'multiple "kind" oneof'),
+    (ITEM % '"x"', ITEMS, "'x'"),
+    (ITEM % "1.5", f"{ITEMS}[1]", "1.5"),
+    (ITEM % "true", f"{ITEMS}[1]", "Bool value True"),
+    (ITEM % "1e30", ITEMS, "out of range: 1000000000"),
+    (ITEM % "9223372036854775808", ITEMS, "out of range: 9223372036854775808"),
+    (ITEM % '{"value":1}', ITEMS, "an object or a list is not a number"),
+    (DIM % '{"interval":{},"symbol":{}}', PLACE, 'multiple "kind" oneof'),
     (DIM % '{"val":1}', PLACE, 'no field named "val"'),
     (DIM % "null", PLACE, "null is not allowed"),
     (DIM % '{"symbol":{"name":5}}', f"{LOOSE}.name", "got 'int'"),
@@ -153,8 +155,8 @@ def test_json_batch_item_error_has_index_field_and_value():
 
 
 def test_json_query_error_names_the_value_and_its_field():
-    for dim, field in (('{"value":1.5}', "shape.dims[1].value"), ('{"value":"x"}', "shape.dims.value")):
-        question = write_json(QUESTION).replace(b'{"value": "-1"}', b'{"value":1},%b' % dim.encode())
+    for item, field in (("1.5", "shape.items[1]"), ('"x"', "shape.items")):
+        question = write_json(QUESTION).replace(b'["-1"]', b"[1,%b]" % item.encode())
         rejection = reject(INFER_PATH, question)
         assert isinstance(rejection, InvalidRequestError)
         assert rejection.field == field

@@ -25,7 +25,6 @@ from tensor_reshape.rules.errors import (
     TensorReshapeError,
     UnauthenticatedError,
     escape_unprintable,
-    writes_unknown_as_minus_one,
 )
 from tensor_reshape.rules.shape_parser import split_items
 
@@ -125,8 +124,6 @@ def _advise(error: Exception) -> str:
     if isinstance(error, UnauthenticatedError):
         return ". Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
     if isinstance(error, ReshapeError):
-        if writes_unknown_as_minus_one(error):
-            return "; for an unknown dim, write ?"
         if error.reason == Reason.MESSAGE_TOO_LARGE:
             return ". Raise --max-message-bytes of the server"
         if error.reason == Reason.STALLED:

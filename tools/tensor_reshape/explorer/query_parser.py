@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.dims import AnyDim, read_unknown
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, STATIC_RESHAPE, Operation, check_rank
@@ -94,10 +94,10 @@ def parse_query(text: QueryText) -> ShapeRequest:
     operation = _parse_operation(text.operation)
     question = Question(
         operation,
-        _parse_shape(operation, text.data, "data"),
+        read_unknown(_parse_shape(operation, text.data, "data")),
         _parse_shape(operation, text.shape, "shape"),
         _parse_flag(text.special_zero),
-        expected=_parse_shape(operation, text.expected, "expected") if text.expected.strip() else None,
+        expected=read_unknown(_parse_shape(operation, text.expected, "expected")) if text.expected.strip() else None,
     )
     return ShapeRequest(question, explain=True)
 

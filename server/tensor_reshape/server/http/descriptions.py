@@ -34,6 +34,7 @@ _SCALARS: Mapping[int, Schema] = {
     FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
     FieldDescriptor.TYPE_INT32: {"type": "integer", "format": "int32"},
     FieldDescriptor.TYPE_INT64: {"type": ["string", "integer"], "format": "int64"},
+    FieldDescriptor.TYPE_SINT64: {"type": ["string", "integer"], "format": "int64"},
     FieldDescriptor.TYPE_STRING: {"type": "string"},
 }
 _STATUS: Schema = {

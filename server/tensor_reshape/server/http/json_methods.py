@@ -238,6 +238,8 @@ def _explain(text: str, root: str) -> tuple[str, str]:
     found = pattern.search(text)
     field = found[1].lstrip(".") if found else ".".join(_OUTER_FIELD.findall(text))
     words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
+    if words.startswith("int() argument"):  # protobuf passes on this text of Python
+        words = "an object or a list is not a number"
     return words[:_MAX_CHARACTERS].rstrip("."), field
 
 
