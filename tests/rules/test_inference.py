@@ -143,7 +143,6 @@ def test_known_output_must_be_within_the_bounds_of_an_expected_symbol():
     assert answer_question(ShapeRequest(question._replace(data=[4]))).dims == (4,)
 
 
-
 def test_unsupported_data_types_and_missing_special_zero_are_rejected():
     for operation, dim in product(EVERY, ("2", "?")):
         asked = {one: write_question(operation, dim, dim, True)._replace(data_type=one) for one in DataType}

@@ -1,6 +1,5 @@
 """Messages and frames that attacks send."""
 
-from collections.abc import Iterable
 from functools import cache
 from itertools import repeat
 from random import Random
