@@ -15,7 +15,7 @@ from tensor_reshape.wire.dims import (
     decode_target,
     encode_expression,
     encode_shape,
-    encode_target,
+    write_target,
 )
 
 MAX = 2**63 - 1
@@ -53,6 +53,12 @@ KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
         ),
     ),
 }
+
+
+def encode_target(items: list[AnyDim]) -> reshape_pb2.TargetShape:
+    message = reshape_pb2.TargetShape()
+    write_target(message, items)
+    return message
 
 
 def read_shape(dims: list[int], *partial: tensor_pb2.PartialDim) -> list[AnyDim]:

@@ -15,10 +15,10 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.fields import check_header_size, encode_field, parse_message, read_field
 from tensor_reshape.wire.inference import (
-    build_infer_request,
-    build_infer_response,
     read_infer_request,
     read_infer_response,
+    write_infer_request,
+    write_infer_response,
 )
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 
@@ -36,8 +36,9 @@ def encode_batch_item(item: BatchItem) -> bytes:
     Raises:
         ValueError: a number does not fit into an s64.
     """
-    question = build_infer_request(item.request)
-    return reshape_pb2.BatchInferShapeItem(question=question, data_from=item.data_from).SerializeToString()
+    message = reshape_pb2.BatchInferShapeItem(data_from=item.data_from)
+    write_infer_request(message.question, item.request)
+    return message.SerializeToString()
 
 
 def decode_batch_request(raw: bytes) -> Sequence[bytes]:
@@ -117,7 +118,9 @@ def _reject_size(max_bytes: int) -> LimitError:
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
     """Encodes one result of a batch, which is an output shape or an error."""
     if isinstance(result, ShapeAnswer):
-        return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
+        message = reshape_pb2.BatchInferShapeResult()
+        write_infer_response(message.answer, result)
+        return message.SerializeToString()
     rejection = reshape_pb2.Rejection(
         reason=result.reason,
         message=result.message,

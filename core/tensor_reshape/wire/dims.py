@@ -38,7 +38,7 @@ def decode_dims(shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
         InvalidRequestError: PARTIAL_DIM_INVALID, or DIM_UNKNOWN if a dim is of an unknown kind.
     """
     # Most shapes are known, and then two C calls suffice.
-    dims: list[AnyDim] = list(shape.dims)
+    dims = list[AnyDim](shape.dims[:])  # a slice is twice as fast as an iteration
     if -1 in dims:
         found = _decode_partial(shape.partial, shape.dims, path, path.removesuffix("dims"))
         return [found.get(index) if dim == -1 else dim for index, dim in enumerate(dims)]
@@ -68,7 +68,7 @@ def decode_target(operation: Operation, shape: reshape_pb2.TargetShape) -> list[
     """
     if len(shape.items) > MAX_RANK:
         check_rank(operation, len(shape.items), "shape", DEFAULT_LIMITS)
-    items: list[AnyDim] = list(shape.items)
+    items = list[AnyDim](shape.items[:])
     if shape.partial:
         for index, dim in _decode_partial(shape.partial, shape.items, "shape", "shape.").items():
             items[index] = dim
@@ -94,53 +94,75 @@ def reject_partial(text: str, field: str) -> InvalidRequestError:
 
 
 def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
-    """Returns the message of a shape. An unknown dim is a -1 without an entry."""
+    """Returns the message of a shape."""
+    message = tensor_pb2.Shape()
+    write_shape(message, dims)
+    return message
+
+
+def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
+    """Writes a shape into an empty message. An unknown dim is a -1 without an entry."""
+    message.SetInParent()
     if are_known(dims):
-        return tensor_pb2.Shape(dims=dims)
-    named = [_encode_partial(index, dim) for index, dim in enumerate(dims) if isinstance(dim, Dim)]
-    return tensor_pb2.Shape(dims=_list_numbers(dims), partial=named)
+        message.dims.extend(dims)
+        return
+    message.dims.extend(_list_numbers(dims))
+    for index, dim in enumerate(dims):
+        if isinstance(dim, Dim):
+            _write_dim(message.partial.add(index=index), dim)
 
 
-def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
-    """Returns the message of a requested shape. An unknown item has an entry, because a -1 without one infers."""
+def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
+    """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
+    message.SetInParent()
     if are_known(items):
-        return reshape_pb2.TargetShape(items=items)
-    partial = [_encode_partial(index, dim) for index, dim in enumerate(items) if not isinstance(dim, int)]
-    return reshape_pb2.TargetShape(items=_list_numbers(items), partial=partial)
+        message.items.extend(items)
+        return
+    message.items.extend(_list_numbers(items))
+    for index, dim in enumerate(items):
+        if not isinstance(dim, int):
+            entry = message.partial.add(index=index)
+            if dim is not None:
+                _write_dim(entry, dim)
 
 
 def _list_numbers(dims: Sequence[AnyDim]) -> list[int]:
     return [dim if isinstance(dim, int) else -1 for dim in dims]
 
 
-def _encode_partial(index: int, dim: Dim | None) -> tensor_pb2.PartialDim:
-    """Returns the entry of a dim that is not a number."""
-    if dim is None:
-        return tensor_pb2.PartialDim(index=index)
+def _write_dim(entry: tensor_pb2.PartialDim, dim: Dim) -> None:
+    """Writes a dim into an entry that has only an index."""
     if dim.expression is None:
-        return tensor_pb2.PartialDim(index=index, interval=_encode_interval(dim.bounds))
+        _write_interval(entry.interval, dim.bounds)
+        return
     symbol = dim.expression.symbol
-    if symbol is not None:
+    if symbol is None:
+        _write_expression(entry.expression, dim.expression, dim.bounds)
+    else:
         # The message has only one field for bounds, so the encoder sends the intersection of the bounds of the dim and
         # of its symbol.
-        met = Symbol(symbol.name, dim.bounds.meet(symbol.bounds))
-        return tensor_pb2.PartialDim(index=index, symbol=_encode_symbol(met))
-    return tensor_pb2.PartialDim(index=index, expression=encode_expression(dim.expression, dim.bounds))
+        _write_symbol(entry.symbol, Symbol(symbol.name, dim.bounds.meet(symbol.bounds)))
 
 
 def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_pb2.Expression:
     """Returns the message of an expression."""
-    message = tensor_pb2.Expression(
-        factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
-    )
+    message = tensor_pb2.Expression()
+    _write_expression(message, expression, bounds)
+    return message
+
+
+def _write_expression(message: tensor_pb2.Expression, expression: Expression, bounds: Interval) -> None:
+    for symbol in expression.factors:
+        _write_symbol(message.factors.add(), symbol)
+    for symbol in expression.divisors:
+        _write_symbol(message.divisors.add(), symbol)
     # Default values are omitted, so that equal expressions have equal encoded bytes.
     if expression.coefficient != 1:
         message.coefficient = expression.coefficient
     if expression.divisor != 1:
         message.divisor = expression.divisor
     if bounds != ANY:
-        message.bounds.CopyFrom(_encode_interval(bounds))
-    return message
+        _write_interval(message.bounds, bounds)
 
 
 def decode_expression(message: tensor_pb2.Expression) -> Expression:
@@ -166,11 +188,13 @@ def _decode_partial(
     """
     found, last = dict[int, Dim | None](), -1
     for position, entry in enumerate(entries):
-        index, field = entry.index, f"{parent}partial[{position}]"
+        index = entry.index
         if not last < index < len(numbers):
-            text = f"{field}.index is {index}; it must be above {last} and below {len(numbers)}"
-            raise reject_partial(text, f"{field}.index")
+            field = f"{parent}partial[{position}].index"
+            text = f"{field} is {index}; it must be above {last} and below {len(numbers)}"
+            raise reject_partial(text, field)
         if numbers[index] != -1:
+            field = f"{parent}partial[{position}]"
             text = f"{field} describes {path}[{index}], which is {numbers[index]}; the number must be -1"
             raise reject_partial(text, field)
         found[index], last = _decode_dim(entry, path, index), index
@@ -199,18 +223,21 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
     return None
 
 
-def _encode_symbol(symbol: Symbol) -> tensor_pb2.Symbol:
-    if symbol.bounds == ANY:
-        return tensor_pb2.Symbol(name=symbol.name)
-    return tensor_pb2.Symbol(name=symbol.name, bounds=_encode_interval(symbol.bounds))
+def _write_symbol(message: tensor_pb2.Symbol, symbol: Symbol) -> None:
+    message.name = symbol.name
+    if symbol.bounds != ANY:
+        _write_interval(message.bounds, symbol.bounds)
 
 
 def _decode_symbol(message: tensor_pb2.Symbol) -> Symbol:
     return Symbol(message.name, _decode_interval(message.bounds) if message.HasField("bounds") else ANY)
 
 
-def _encode_interval(bounds: Interval) -> tensor_pb2.Interval:
-    return tensor_pb2.Interval(min=bounds.min, max=bounds.max)
+def _write_interval(message: tensor_pb2.Interval, bounds: Interval) -> None:
+    message.SetInParent()  # an interval from 0 without an end is an empty message
+    message.min = bounds.min
+    if bounds.max is not None:
+        message.max = bounds.max
 
 
 def _decode_interval(message: tensor_pb2.Interval) -> Interval:

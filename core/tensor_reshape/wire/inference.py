@@ -19,8 +19,8 @@ from tensor_reshape.wire.dims import (
     decode_shape,
     decode_target,
     encode_expression,
-    encode_shape,
-    encode_target,
+    write_shape,
+    write_target,
 )
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import OPERATION_NUMBERS, OPERATIONS_BY_NUMBER
@@ -39,22 +39,32 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     Raises:
         ValueError: a number does not fit into an s64.
     """
-    question = request.question
-    message = reshape_pb2.InferShapeRequest(
-        operation=OPERATION_NUMBERS[question.operation],
-        special_zero=question.special_zero,
-        explain=request.explain,
-    )
-    message.data.SetInParent()  # the field must be present, even if nothing is known about the data
-    if question.data is not None:
-        message.data.shape.CopyFrom(encode_shape(question.data))
-    if question.target is not None:
-        message.shape.CopyFrom(encode_target(question.target))
-    if question.expected is not None:
-        message.expected_shape.CopyFrom(encode_shape(question.expected))
-    if question.data_type is not None:
-        message.data.data_type = encode_data_type(question.data_type)
+    message = reshape_pb2.InferShapeRequest()
+    write_infer_request(message, request)
     return message
+
+
+def write_infer_request(message: reshape_pb2.InferShapeRequest, request: ShapeRequest) -> None:
+    """Writes a query into an empty message.
+
+    Raises:
+        ValueError: a number does not fit into an s64.
+    """
+    operation, data, target, special_zero, data_type, expected = request.question
+    message.operation = OPERATION_NUMBERS[operation]
+    if special_zero is not None:
+        message.special_zero = special_zero
+    message.data.SetInParent()  # the field must be present, even if nothing is known about the data
+    if data is not None:
+        write_shape(message.data.shape, data)
+    if data_type is not None:
+        message.data.data_type = encode_data_type(data_type)
+    if target is not None:
+        write_target(message.shape, target)
+    if expected is not None:
+        write_shape(message.expected_shape, expected)
+    if request.explain:
+        message.explain = True
 
 
 def decode_infer_request(raw: bytes) -> ShapeRequest:
@@ -106,18 +116,24 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
 
 def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
     """Returns the response message for a result."""
-    message = reshape_pb2.InferShapeResponse(conditions_complete=answer.conditions_complete)
+    message = reshape_pb2.InferShapeResponse()
+    write_infer_response(message, answer)
+    return message
+
+
+def write_infer_response(message: reshape_pb2.InferShapeResponse, answer: ShapeAnswer) -> None:
+    """Writes a result into an empty message."""
+    message.SetInParent()
     if answer.dims is not None:
-        message.shape.CopyFrom(encode_shape(answer.dims))
-    if answer.origins:
-        message.origins.extend(map(_encode_origin, answer.origins))
-    if answer.groups:
-        message.groups.extend(
-            [reshape_pb2.DimGroup(data_indices=group.data, output_indices=group.output) for group in answer.groups]
-        )
+        write_shape(message.shape, answer.dims)
     if answer.conditions:
         message.conditions.extend(map(encode_condition, answer.conditions))
-    return message
+    if answer.conditions_complete:
+        message.conditions_complete = True
+    if answer.origins:
+        message.origins.extend(map(_encode_origin, answer.origins))
+    for group in answer.groups:
+        message.groups.add(data_indices=group.data, output_indices=group.output)
 
 
 def encode_infer_response(answer: ShapeAnswer) -> bytes:
