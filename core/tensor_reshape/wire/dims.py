@@ -152,6 +152,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
 
 
 def _write_expression(message: tensor_pb2.Expression, expression: Expression, bounds: Interval) -> None:
+    message.SetInParent()  # an expression without names is an empty message, which a server rejects
     for symbol in expression.factors:
         _write_symbol(message.factors.add(), symbol)
     for symbol in expression.divisors:
@@ -224,6 +225,7 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
 
 
 def _write_symbol(message: tensor_pb2.Symbol, symbol: Symbol) -> None:
+    message.SetInParent()  # a name without characters is an empty message, which a server rejects
     message.name = symbol.name
     if symbol.bounds != ANY:
         _write_interval(message.bounds, symbol.bounds)
