@@ -227,7 +227,7 @@ def test_documented_grpcurl_command_prints_the_shown_response(server: ServerProc
     (command,) = [block.text for block in find_blocks("sh") if "grpcurl" in block.text]
     (method,), (body,) = re.findall(r"/(\w+)$", command.strip()), re.findall(r"-d '(.*?)'", command, re.DOTALL)
     blocks = [block.text for block in find_blocks("json") if "clients.md" in block.name]
-    (shown,) = [json.loads(text) for text in blocks if "value" in text]
+    (shown,) = [json.loads(text) for text in blocks if "conditionsComplete" in text]
 
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
@@ -240,7 +240,7 @@ def test_documented_curl_command_prints_the_shown_response():
     (command,) = [text for text in find_curl_commands() if "/v2/" not in text]
     shown = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
     ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
-    wrong = {**json.loads(body), "shape": {"dims": [{"value": -2}]}}
+    wrong = {**json.loads(body), "shape": {"items": [-2]}}
 
     with run_server("--http-listen", "127.0.0.1:0") as server:
         assert [post(find_http(server), asked, path).document for asked in (json.loads(body), wrong)] == shown

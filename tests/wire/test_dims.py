@@ -76,7 +76,7 @@ def test_dim_encoding_matches_the_proto_definition():
         assert read_shape([-1], entry) == read_target([-1], entry) == [dim], name
 
 
-def test_minus_one_is_unknown_in_a_shape_and_infers_in_a_requested_shape():
+def test_minus_one_is_unknown_in_a_shape_but_infers_in_a_target():
     assert read_shape([-1, 0, MAX]) == [None, 0, MAX]
     assert read_target([-1, 0, MAX]) == [-1, 0, MAX]
     assert encode_shape([None, 0, MAX]) == tensor_pb2.Shape(dims=[-1, 0, MAX])
