@@ -24,8 +24,7 @@ FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
 # the argument, the parsed dim
 READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "an int": (4, 4),
-    "an int below -1": (-2, -2),
-    "-1": (-1, None),
+    "an int below 0": (-1, -1),
     "a product out of order": (
         Dim(ANY, Expression(2, (Symbol("M"), Symbol("C")))),
         Dim(ANY, make_expression(2, [Symbol("C"), Symbol("M")])),

@@ -23,7 +23,7 @@ ANSWERS = {
 }
 SHAPES = {
     "garbage": b"\xff",
-    "a kind of dim to come": b"\x0a\x07\x0a\x01\x01\x12\x02\x7a\x00",
+    "a kind of dim to come": b"\x0a\x09\x0a\x01\x01\x12\x04\x08\x00\x7a\x00",
     "no UTF-8": b"\x12\x03\x2a\x01\xff",
 }
 

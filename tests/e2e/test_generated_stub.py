@@ -134,6 +134,6 @@ def test_bounds_of_a_repeated_symbol_are_intersected(stub: ReshapeServiceStub):
     expression = tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N"), bounded])
     request = make_item(-1).question
     request.data.shape.dims[0] = -1
-    request.data.shape.partial.add(expression=expression)
+    request.data.shape.partial.add(index=0, expression=expression)
     (dim,) = stub.InferShape(request).shape.partial
     assert [symbol.name for symbol in dim.expression.factors] == ["N", "N"]

@@ -53,7 +53,7 @@ def test_http_and_grpc_return_the_same_results(both: ServerProcess):
 
 
 def test_http_returns_conditions(both: ServerProcess):
-    data = {"shape": {"dims": [-1, 16], "partial": [{"symbol": {"name": "batch"}}]}}
+    data = {"shape": {"dims": [-1, 16], "partial": [{"index": 0, "symbol": {"name": "batch"}}]}}
     question = {**QUESTION, "data": data, "shape": {"items": [1, 16]}}
     answer = post(find_http(both), question).document
     assert answer["conditionsComplete"]

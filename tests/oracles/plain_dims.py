@@ -30,6 +30,8 @@ def _read_entries(
 ) -> dict[int, AnyDim]:
     """Returns the entries by index. The index of an entry is above that of the entry before, and its number is -1."""
     for at, entry in enumerate(entries):
+        if not entry.HasField("index"):
+            raise InvalidRequestError.of(Reason.FIELD_MISSING, "", f"{own}[{at}].index")
         lowest = entries[at - 1].index + 1 if at else 0
         if entry.index < lowest or entry.index >= len(numbers):
             raise InvalidRequestError.of(Reason.PARTIAL_DIM_INVALID, "", f"{own}[{at}].index")

@@ -12,7 +12,7 @@ from tensor_reshape.rules.dims import AnyDim, check_dims
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import check_layout
-from tensor_reshape.rules.limits import MAX_HEADER_BYTES, SMALL_MESSAGE_BYTES, Limits
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank, check_shape_data_type
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tests.oracles.headers import measure_header
@@ -66,8 +66,7 @@ def describe_rejection(error: ReshapeError) -> Reading:
 
 
 def _parse(kind: str, raw: bytes) -> Message:
-    is_small = len(raw) <= SMALL_MESSAGE_BYTES and kind not in _STREAMS
-    if not is_small and measure_header(raw, nested=kind not in _STREAMS) > MAX_HEADER_BYTES:
+    if measure_header(raw, nested=kind not in _STREAMS) > MAX_HEADER_BYTES:
         raise LimitError.of(Reason.HEADER_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
     return parse_plainly(_MESSAGES[kind], raw)
 

@@ -16,7 +16,10 @@ QUESTION: dict[str, Any] = {
 """Reshape-1 of (2,N) to one dim."""
 
 ANSWER: dict[str, Any] = {
-    "shape": {"dims": ["-1"], "partial": [{"expression": {"coefficient": "2", "factors": [{"name": "N"}]}}]},
+    "shape": {
+        "dims": ["-1"],
+        "partial": [{"index": 0, "expression": {"coefficient": "2", "factors": [{"name": "N"}]}}],
+    },
     "conditionsComplete": True,
 }
 """The response: 2*N."""

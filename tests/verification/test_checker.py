@@ -44,11 +44,11 @@ def set_number(number: int) -> Change:
 
 
 def set_bounds(low: int, high: int | None) -> Change:
-    return set_dim(PartialDim(interval=Interval(min=low, max=high)))
+    return set_dim(PartialDim(index=0, interval=Interval(min=low, max=high)))
 
 
 def set_symbol(name: str, high: int) -> Change:
-    return set_dim(PartialDim(symbol=Symbol(name=name, bounds=Interval(max=high))))
+    return set_dim(PartialDim(index=0, symbol=Symbol(name=name, bounds=Interval(max=high))))
 
 
 # data, target and expected shape; what a wrong solver does with the answer; the fault that the checker finds
@@ -90,7 +90,7 @@ PLANTED: dict[str, tuple[str | None, str, str | None, Change, str]] = {
         "N 6",
         "-1",
         None,
-        set_dim(PartialDim(expression=Expression(coefficient=5, factors=[Symbol(name="N")]))),
+        set_dim(PartialDim(index=0, expression=Expression(coefficient=5, factors=[Symbol(name="N")]))),
         "unsound",
     ),
     "returns another rank": ("N 6", "-1", None, lambda one: one.shape.dims.append(1), "unsound"),

@@ -71,7 +71,7 @@ def test_batch_encoding_matches_the_protobuf_class(batch: list[BatchItem]):
 
 
 NAMED = tensor_pb2.TensorSpec(
-    shape=tensor_pb2.Shape(dims=[-1], partial=[tensor_pb2.PartialDim(symbol=tensor_pb2.Symbol(name="NNN"))])
+    shape=tensor_pb2.Shape(dims=[-1], partial=[tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="NNN"))])
 )
 NO_UTF_8 = reshape_pb2.BatchInferShapeItem(question=reshape_pb2.InferShapeRequest(data=NAMED)).SerializeToString()
 # the content of an item; its rejection as a single query

@@ -20,36 +20,38 @@ from tensor_reshape.wire.dims import (
 
 MAX = 2**63 - 1
 N = Symbol("N")
-UNKNOWN = tensor_pb2.PartialDim()
+UNKNOWN = tensor_pb2.PartialDim(index=0)
 
 
 # a dim; its entry in `partial`
 KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
-    "an interval": (Dim(Interval(2, 8)), tensor_pb2.PartialDim(interval=tensor_pb2.Interval(min=2, max=8))),
-    "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.PartialDim(interval=tensor_pb2.Interval(max=0))),
-    "unbounded": (Dim(Interval(2, None)), tensor_pb2.PartialDim(interval=tensor_pb2.Interval(min=2))),
-    "from 0": (Dim(ANY), tensor_pb2.PartialDim(interval=tensor_pb2.Interval())),
-    "a name": (name_dim("N"), tensor_pb2.PartialDim(symbol=tensor_pb2.Symbol(name="N"))),
+    "an interval": (Dim(Interval(2, 8)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(min=2, max=8))),
+    "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(max=0))),
+    "unbounded": (Dim(Interval(2, None)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(min=2))),
+    "from 0": (Dim(ANY), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval())),
+    "a name": (name_dim("N"), tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="N"))),
     "a bounded name": (
         name_dim("N", 1, 8),
-        tensor_pb2.PartialDim(symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(min=1, max=8))),
+        tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(min=1, max=8))),
     ),
     "a product": (
         Dim(Interval(4, 8), Expression(4, (N,))),
         tensor_pb2.PartialDim(
+            index=0,
             expression=tensor_pb2.Expression(
                 coefficient=4, factors=[tensor_pb2.Symbol(name="N")], bounds=tensor_pb2.Interval(min=4, max=8)
-            )
+            ),
         ),
     ),
     "a power over a product": (
         Dim(ANY, Expression(1, (N, N), 2, (Symbol("M"),))),
         tensor_pb2.PartialDim(
+            index=0,
             expression=tensor_pb2.Expression(
                 factors=[tensor_pb2.Symbol(name="N"), tensor_pb2.Symbol(name="N")],
                 divisor=2,
                 divisors=[tensor_pb2.Symbol(name="M")],
-            )
+            ),
         ),
     ),
 }
@@ -91,7 +93,7 @@ def test_unknown_item_of_a_requested_shape_has_an_entry_without_a_kind():
 
 
 def test_unknown_dim_kind_is_rejected():
-    later = tensor_pb2.PartialDim.FromString(b"\x7a\x00")  # an unknown field
+    later = tensor_pb2.PartialDim.FromString(b"\x08\x00\x7a\x00")  # an unknown field
     for read, path in ((read_shape, "data.dims[0]"), (read_target, "shape[0]")):
         with pytest.raises(InvalidRequestError) as caught:
             read([-1], later)
@@ -118,6 +120,13 @@ def test_entry_that_does_not_fit_the_numbers_is_rejected(numbers: list[int], ind
         with pytest.raises(InvalidRequestError) as caught:
             read(numbers, *entries)
         assert (caught.value.reason, caught.value.field) == (Reason.PARTIAL_DIM_INVALID, f"{parent}.{field}")
+
+
+def test_entry_without_an_index_is_rejected():
+    for read, parent in ((read_shape, "data"), (read_target, "shape")):
+        with pytest.raises(InvalidRequestError) as caught:
+            read([-1], tensor_pb2.PartialDim())
+        assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, f"{parent}.partial[0].index")
 
 
 @given(st.lists(DIMS, max_size=6), st.lists(DIMS | st.just(-1), max_size=6), TERMS, BOUNDS)

@@ -199,7 +199,7 @@ _FAILED_LINK = (
     ShapeQuery(data_from=0, shape=[-1], special_zero=False),
 )
 _LONG_FIELD = b"\xaa\x1f\xf0\xa2\x04" + bytes(70000)  # the unknown field 501
-_FUTURE_DIM = bytes.fromhex("0801 1000 1a09 1207 0a0101 1202 2801 2200")  # a dim with the unknown kind 5
+_FUTURE_DIM = bytes.fromhex("0801 1000 1a0b 1209 0a0101 1204 0800 2801 2200")  # a dim with the unknown kind 5
 _CONFLICT = reshape_pb2.InferShapeRequest(
     operation=reshape_pb2.OPERATION_RESHAPE,
     special_zero=False,

@@ -80,7 +80,7 @@ class BatchWriter:
         assert partial.message_type is not None
         for at in entries:
             (kind,) = self._choose_kind(partial.message_type) or (None,)
-            index = [self._encoder.number(1, at)] if at else []
+            index = [self._encoder.number(1, at)] if self._random.random() < 0.98 else []
             entry = self._encoder.join([*index, *(() if kind is None else self._write_field(kind))])
             pieces.append(self._encoder.field(partial.number, entry))
         return pieces

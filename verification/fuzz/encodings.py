@@ -35,8 +35,9 @@ def lengthen(varint: bytes, size: int) -> bytes:
 
 
 def zigzag(number: int) -> int:
-    """Returns the number that a varint of the type sint64 encodes for an s64."""
-    return number << 1 ^ number >> 63
+    """Returns the number that a varint of the type sint64 has for the lowest 64 bits of a number."""
+    low = number % 2**64
+    return low * 2 if low < 2**63 else (2**64 - low) * 2 - 1
 
 
 class Encoder:

@@ -222,13 +222,13 @@ def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
-    """Returns the dimensions of an input or output in the form of the rules, in which None is an unknown dimension.
+    """Returns dimensions in the form of the rules. numpy's integers become Python integers.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
         TypeError: an item is not a dimension.
     """
-    return None if dims is None else read_unknown(_read_all(_list_dims(dims, field), field))
+    return None if dims is None else _read_all(_list_dims(dims, field), field)
 
 
 def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:

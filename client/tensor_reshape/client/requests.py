@@ -27,6 +27,7 @@ from tensor_reshape.client.responses import (
 )
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dims import read_unknown
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
 from tensor_reshape.rules.explanations import hint_rejection
@@ -172,7 +173,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
         target=target,
         special_zero=check_flag(special_zero),
         data_type=data_type,
-        expected=read_dims(expected_shape, "expected_shape.dims"),
+        expected=read_unknown(read_dims(expected_shape, "expected_shape.dims")),
     )
     try:
         output = infer_shape(question)

@@ -23,12 +23,6 @@ MAX_BATCH_ITEMS = 65536
 """The number of queries in the largest batch. One thread needs one to a few seconds to answer this number of queries.
 """
 
-SMALL_MESSAGE_BYTES = 16 * 1024
-"""The largest message of an operation that the generated protobuf class parses as a whole.
-
-For such a message, this takes less time than reading its header in Python. The class copies the bytes of the tensor.
-"""
-
 LIGHT_HEADER_BYTES = 4 * 1024
 """The largest valid message at rank 64, not counting its tensor bytes. A larger header is read on a worker thread."""
 

@@ -4,9 +4,9 @@ Invariants:
 
 - The package opens no file or socket, starts no thread, and reads no clock.
 - No result of a function depends on earlier calls, and the package has no cache.
-- In a message above 16 KiB, a decoder does not copy the bytes of a tensor if these bytes are at the end of the message.
-  The clients of this project and all generated protobuf classes write these bytes at the end. An encoder copies the
-  bytes of a tensor once, into the message.
+- A decoder does not copy the bytes of a tensor if these bytes are at the end of the message. The clients of this
+  project and all generated protobuf classes write these bytes at the end. An encoder copies the bytes of a tensor once,
+  into the message.
 - For some messages, a fast reader recognizes only one encoding. The generated protobuf classes read all other
   encodings. Both readers return the same result.
 """

@@ -4,8 +4,8 @@ Invariants:
 
 - The payload is always at the end of its message, so a header can be built and cached without the payload.
 - The length of a response header is a multiple of 8, as `encode_response_header` explains.
-- The generated class parses a small message as a whole. In a larger message, the size of the header is checked before
-  it is parsed, so at most `MAX_HEADER_BYTES` are parsed in addition to the payload.
+- The size of a header is checked before a message is parsed, so at most `MAX_HEADER_BYTES` are parsed in addition to
+  the payload.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,6 @@ from tensor_reshape.rules.limits import (
     MAX_HEADER_BYTES,
     MAX_PROTOBUF_BYTES,
     MAX_RANK,
-    SMALL_MESSAGE_BYTES,
     Limits,
 )
 from tensor_reshape.rules.operations import (
@@ -260,7 +259,7 @@ def _widen(varint: bytes, size: int) -> bytes:
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
     """Returns three parts: the message without its tensor, the tensor without its bytes, and a view of the bytes."""
-    outer = find_payload(raw) if len(raw) > SMALL_MESSAGE_BYTES else None
+    outer = find_payload(raw)
     inner = find_payload(raw, *outer[1:]) if outer else None
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
@@ -272,8 +271,7 @@ def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, 
 
 
 def _parse_whole(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
-    if len(raw) > SMALL_MESSAGE_BYTES:
-        check_header_size(measure_header(raw))
+    check_header_size(measure_header(raw))
     message = parse_message(kind, raw)
     if not message.HasField(field):
         text = f"{field} is required"

@@ -1,7 +1,7 @@
 """Converts the message `Tensor` to a `TensorView` and back.
 
-Reading or encoding a tensor does not copy the payload. The payload of a received tensor is a view, which keeps the
-message in memory.
+Reading or encoding a tensor never copies the payload. The payload of a received tensor is a view of the message, so it
+keeps the message in memory.
 """
 
 from collections.abc import Sequence

@@ -122,7 +122,7 @@ LOOSE = "question.shape.partial"  # for releases of protobuf that do not name th
 INVALID_ITEMS = [
     ('{"a":1}', "", 'has no field named "a"'),
     ("5", "", "is not a JSON object"),
-    ('{"question":[1]}', "question.1", "expected string"),
+    ('{"question":[1]}', "question.1", "a list is not an object"),
     ('{"question":{"operation":"X"}}', "question.operation", "Invalid enum value X"),
     ('{"question":{"operation":1e99}}', "question.operation", "Value out of range: 99999"),
     ('{"question":{"operation":1e400}}', "", "number that is too large"),
@@ -136,10 +136,11 @@ INVALID_ITEMS = [
     (ITEM % "1e30", ITEMS, "out of range: 1000000000"),
     (ITEM % "9223372036854775808", ITEMS, "out of range: 9223372036854775808"),
     (ITEM % '{"value":1}', ITEMS, "an object or a list is not a number"),
+    ('{"question":{"shape":[-1]}}', "question.shape.-1", "a list is not an object"),
     (DIM % '{"interval":{},"symbol":{}}', PLACE, 'multiple "kind" oneof'),
     (DIM % '{"val":1}', PLACE, 'no field named "val"'),
     (DIM % "null", PLACE, "null is not allowed"),
-    (DIM % '{"symbol":{"name":5}}', f"{LOOSE}.name", "got 'int'"),
+    (DIM % '{"symbol":{"name":5}}', f"{LOOSE}.name", "a number is not a text"),
     (DIM % '{"symbol":{"name":"\\ud800"}}', f"{PLACE}.symbol.name", "surrogate"),
     (f'{{"{"x" * 60_000}":1}}', "", "has no field named"),
 ]

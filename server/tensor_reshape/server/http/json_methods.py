@@ -46,7 +46,7 @@ _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may 
 # Most batch items have fewer characters than this. The JSON scanner first gets a copy of this length, because copying
 # 64 KiB for each short item would take longer.
 _USUAL_CHARACTERS = 1024
-_OUTER_FIELD = re.compile(r"Failed to parse (\w+) field: ")
+_OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
 _BEGIN = re.compile(rf'{_BLANK}{{{_BLANK}"{_ITEMS}"{_BLANK}:{_BLANK}\[')
@@ -240,6 +240,8 @@ def _explain(text: str, root: str) -> tuple[str, str]:
     words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
     if words.startswith("int() argument"):  # protobuf passes on this text of Python
         words = "an object or a list is not a number"
+    if "expected string or bytes-like object" in words:
+        words = "a list is not an object, and a number is not a text"
     return words[:_MAX_CHARACTERS].rstrip("."), field
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from struct import pack
 from typing import TypeVar
 
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim
+from tensor_reshape.rules.dims import read_unknown
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, Limits
@@ -49,7 +49,6 @@ Join = Callable[[tuple[bytes, memoryview]], bytes]
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
 _QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
-_UNKNOWN = Dim(ANY, None)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -267,6 +266,5 @@ def _find_model(request: Request) -> str:
 
 def _read_query(call: InferCall) -> ShapeRequest:
     """Returns the query in a request of the model `infer_shape`. In such a request, -1 stands for an unknown dim."""
-    dims = call.read_list(DEFAULT_LIMITS)
-    data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
+    data = read_unknown(tuple(call.read_list(DEFAULT_LIMITS)))
     return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

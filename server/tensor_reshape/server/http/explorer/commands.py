@@ -13,7 +13,7 @@ from contextlib import suppress
 import click
 import uvicorn
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.engine.call_info import CallInfo
@@ -54,21 +54,37 @@ def explore(*, port: int, opens: bool) -> None:
         build_health_route(lambda: True),
         build_openapi_route(),
     ]
+    listener = _listen(port)  # until the server runs, the operating system keeps new connections waiting
+    link = f"http://{_HOST}:{listener.getsockname()[1]}/"
+    app = build_app(routes, LOCAL_HOSTS)
     config = uvicorn.Config(
-        build_app(routes, LOCAL_HOSTS),
-        lifespan="off",
+        _open_when_started(app, link) if opens else app,
+        lifespan="on" if opens else "off",
         log_level="warning",
         server_header=False,
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    listener = _listen(port)  # until the server runs, the operating system keeps new connections waiting
-    link = f"http://{_HOST}:{listener.getsockname()[1]}/"
     with suppress(KeyboardInterrupt):  # at Ctrl-C, uvicorn stops and then raises the signal again
         click.echo(link)
-        if opens:  # a separate thread opens the browser, because `open` may wait until the browser ends
-            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _open_when_started(app: ASGIApp, link: str) -> ASGIApp:
+    """Returns the app, and opens a browser when the server starts. From then on, Ctrl-C ends the server in order."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        await receive()
+        # a separate thread opens the browser, because `open` may wait until the browser ends
+        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    return run
 
 
 def _listen(port: int) -> socket.socket:
