@@ -487,7 +487,7 @@ def _read_dims(proto: onnx.TypeProto) -> Dims | None:
     if not proto.tensor_type.HasField("shape"):
         return None
     return tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= -1 << 62 else None
         for dim in proto.tensor_type.shape.dim
     )
 
