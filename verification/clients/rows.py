@@ -118,7 +118,7 @@ def list_rejected_inferences() -> list[ForeignCall]:
 
 def list_inferences_above_the_limit() -> list[ForeignCall]:
     """Returns a query that is larger than the HTTP port accepts."""
-    question = Question(operation=RESHAPE, data=[6], target=[1] * 40_000, special_zero=True)
+    question = Question(operation=RESHAPE, data=[6], target=[1] * 100_000, special_zero=True)
     call = make_inference(ShapeRequest(question))
     return [replace(call, responses=(), failure=Failure(StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE"))]
 

@@ -22,7 +22,7 @@ async function open({ address, descriptors }) {
     const message = fromJson(method.input, requests[0], { registry });
     // The server rejects a message that is too large before all of it has arrived, and then closes the connection. If
     // the client is still sending, it may lose the response, so it tries again.
-    for (let left = 50; ; left -= 1) {
+    for (let left = 5; ; left -= 1) {
       try {
         const answer = await createClient(service, transport)[method.localName](message, { timeoutMs: seconds * 1000 });
         return { responses: [toJson(method.output, answer, { registry, useProtoFieldName: true })] };
