@@ -99,32 +99,30 @@ def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
 
 def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
     """Writes a shape into an empty message. An unknown dim is a -1 without an entry."""
-    message.SetInParent()
-    if are_known(dims):
-        message.dims.extend(dims)
-        return
+    message.SetInParent()  # the shape of a scalar is an empty message
     message.dims.extend(_list_numbers(dims))
-    for index, dim in enumerate(dims):
-        if isinstance(dim, Dim):
-            _write_dim(message.partial.add(index=index), dim)
+    _write_partial(message, [index for index, dim in enumerate(dims) if isinstance(dim, Dim)], dims)
 
 
 def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
     """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
     message.SetInParent()
-    if are_known(items):
-        message.items.extend(items)
-        return
     message.items.extend(_list_numbers(items))
-    for index, dim in enumerate(items):
-        if not isinstance(dim, int):
-            entry = message.partial.add(index=index)
-            if dim is not None:
-                _write_dim(entry, dim)
+    _write_partial(message, [index for index, dim in enumerate(items) if not isinstance(dim, int)], items)
 
 
-def _list_numbers(dims: Sequence[AnyDim]) -> list[int]:
-    return [dim if isinstance(dim, int) else -1 for dim in dims]
+def _list_numbers(dims: Sequence[AnyDim]) -> Sequence[int]:
+    return dims if are_known(dims) else [dim if isinstance(dim, int) else -1 for dim in dims]
+
+
+def _write_partial(
+    message: tensor_pb2.Shape | reshape_pb2.TargetShape, indices: Iterable[int], dims: Sequence[AnyDim]
+) -> None:
+    """Writes the entries of the dims at these indices, which are not numbers."""
+    for index in indices:
+        entry, dim = message.partial.add(index=index), dims[index]
+        if isinstance(dim, Dim):
+            _write_dim(entry, dim)
 
 
 def _write_dim(entry: tensor_pb2.PartialDim, dim: Dim) -> None:
