@@ -10,14 +10,15 @@ A deviation of the file explains a difference if all that it says of it holds:
 """
 
 import tomllib
-from collections.abc import Callable, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from conformance.adapters.questions import Dim, Unknown, are_known, multiply_most
+from conformance.adapters.questions import Dim, Unknown, are_known, multiply_most, read_shape
 
 _LARGEST = 2**63 - 1
 _EXACT = 2**53
@@ -61,14 +62,13 @@ CONDITIONS: dict[str, Callable[[Difference], bool]] = {
     "exceeds_memory": lambda one: _count_most(one) * _F32_BYTES > _LARGEST,
     # A dim of the answer that lies between nothing.
     "answers_empty_interval": lambda one: any(
-        isinstance(dim, dict) and dim.get("max") is not None and dim["min"] > dim["max"]
-        for dim in one.answer.get("shape") or ()
+        isinstance(dim, Unknown) and dim.max is not None and dim.min > dim.max for dim in _output(one.answer) or ()
     ),
-    "differs_only_in_names": lambda one: _strip_names(one.answer.get("shape")) == _strip_names(one.right.get("shape")),
+    "differs_only_in_names": lambda one: _strip_names(one.answer) == _strip_names(one.right),
     # Of packed elements only the last byte differs.
     "differs_only_in_spare_bits": lambda one: (
         one.question.data_type in {"u2", "u4", "i4", "f4e2m1"}
-        and str(one.right.get("bytes", ""))[:-2] == str(one.answer.get("bytes", ""))[:-2]
+        and _read_payload(one.right)[:-1] == _read_payload(one.answer)[:-1]
     ),
 }
 """What a difference may be besides, by the name that `when` has."""
@@ -131,8 +131,15 @@ def _count_most(one: Difference) -> int:
     return max(prod(max(dim, 1) for dim in dims if isinstance(dim, int)) for dims in (_data(one), _items(one)))
 
 
-def _strip_names(dims: object) -> object:
-    if not isinstance(dims, list):
-        return dims
-    bounds = [{"min": 0} if dim is None else {"min": dim, "max": dim} if isinstance(dim, int) else dim for dim in dims]
-    return [(dim["min"], dim.get("max")) for dim in bounds]
+def _output(answer: Mapping[str, Any]) -> Sequence[Dim] | None:
+    """Returns the dims of an answer; None without a shape."""
+    return read_shape(answer.get("output") or answer.get("answer", {}).get("shape"))
+
+
+def _read_payload(answer: Mapping[str, Any]) -> bytes:
+    return b64decode(answer.get("output", {}).get("data", ""))
+
+
+def _strip_names(answer: Mapping[str, Any]) -> Sequence[Dim] | None:
+    dims = _output(answer)
+    return None if dims is None else [dim if isinstance(dim, int) else Unknown(dim.min, dim.max) for dim in dims]

@@ -52,12 +52,12 @@ class Difference:
     @property
     def message(self) -> str:
         """What the implementation says where it rejects; empty: it does not."""
-        return str(self.answer.get("error", {}).get("message", ""))
+        return str(self.answer.get("rejection", {}).get("message", ""))
 
     @property
     def reason(self) -> str:
         """The permanent reason of the kit's rejection; empty: the kit gives a shape."""
-        return str(self.right.get("error", {}).get("reason", ""))
+        return str(self.right.get("rejection", {}).get("reason", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

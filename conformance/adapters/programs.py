@@ -57,6 +57,6 @@ def _answer(answer: Answer, question: Json) -> Json:
     try:
         return answer(read_question(question))
     except Rejected as rejection:
-        return {"error": {"message": str(rejection)}}
+        return {"rejection": {"message": str(rejection)}}
     except Unsupported as reason:
         return {"unsupported": str(reason)}

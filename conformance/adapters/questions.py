@@ -4,12 +4,18 @@
 - A dim that is not known keeps all that is said of it; whether a library can be told as much is for its adapter.
 """
 
+import re
+from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
+
+_FACTORS = r"\w+(?:\^[0-9]+)?(?: ?\* ?\w+(?:\^[0-9]+)?)*"
+_PRODUCT = re.compile(rf"{_FACTORS}(?: ?/ ?(?:\w+|\({_FACTORS}\)))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,51 +81,95 @@ def multiply_most(dims: Sequence[Dim]) -> int:
     return prod(max(1, abs(dim) if isinstance(dim, int) else max(dim.min, dim.max or 0)) for dim in dims)
 
 
-def read_question(question: Mapping[str, Any]) -> Question:
+def read_question(query: Mapping[str, Any]) -> Question:
     """Returns a question from its JSON."""
+    question = query["question"]
+    data, operation = question["data"], question["operation"].removeprefix("OPERATION_").lower()
+    data_type = data.get("dataType", "").removeprefix("DATA_TYPE_").lower()
     return Question(
-        operation=question["operation"],
-        data=_read_dims(question.get("data")),
-        shape=_read_dims(question.get("shape")),
-        special_zero=question.get("special_zero"),
-        expected=_read_dims(question.get("expected")),
-        strides=None if question.get("strides") is None else tuple(question["strides"]),
-        data_type=question.get("data_type"),
-        payload=None if question.get("bytes") is None else bytes.fromhex(question["bytes"]),
+        operation=operation,
+        data=tuple(data["dims"]) if "data" in data else read_shape(data.get("shape")),
+        shape=read_shape(question.get("shape"), "items"),
+        special_zero=question.get("specialZero"),
+        expected=read_shape(question.get("expectedShape")),
+        strides=tuple(data["strides"]) if data.get("strides") else None,
+        data_type=data_type or None,
+        payload=b64decode(data["data"]) if "data" in data else None,
     )
 
 
-def write_dims(dims: Iterable[Dim]) -> list[Any]:
-    """Returns dims as the JSON of an answer."""
-    return [dim if isinstance(dim, int) else _write_unknown(dim) for dim in dims]
-
-
-def _read_dims(dims: Sequence[Any] | None) -> tuple[Dim, ...] | None:
-    return None if dims is None else tuple(map(_read_dim, dims))
-
-
-def _read_dim(dim: Any) -> Dim:
-    match dim:
-        case int():
-            return dim
-        case None | "?":
-            return Unknown()
-        case str():
-            return _read_text(dim)
-        case [low, high]:
-            return Unknown(low, high)
-        case _:
-            return Unknown(dim.get("min", 0), dim.get("max"), dim.get("name"))
-
-
-def _read_text(text: str) -> Unknown:
-    """Returns a dim from "N", "4*C", "N:1..8" or "2..8"."""
-    name, _, bounds = text.rpartition(":") if ":" in text else ("", "", text) if ".." in text else (text, "", "0..")
-    low, high = bounds.split("..")
-    return Unknown(int(low), int(high) if high else None, name or None)
-
-
-def _write_unknown(dim: Unknown) -> Json | None:
-    if dim == Unknown():
+def read_shape(record: Mapping[str, Any] | None, numbers: str = "dims") -> tuple[Dim, ...] | None:
+    """Returns the dims of a shape, or the items of a target, whose numbers are called `items`."""
+    if record is None:
         return None
-    return {"min": dim.min, "max": dim.max, **({} if dim.name is None else {"name": dim.name})}
+    dims: list[Dim] = [*record.get(numbers, [])]
+    if numbers == "dims":  # in a target, -1 is an instruction
+        dims = [Unknown() if dim == -1 else dim for dim in dims]
+    for entry in record.get("partial", []):
+        dims[entry["index"]] = _read_partial(entry)
+    return tuple(dims)
+
+
+def write_answer(dims: Iterable[Dim] | None, payload: bytes | None = None) -> Json:
+    """Returns the JSON of an answer. None: not even the rank is known."""
+    listed = None if dims is None else [*dims]
+    if payload is not None:
+        return {"output": {"dims": listed, "data": b64encode(payload).decode()}}
+    return {"answer": {} if listed is None else {"shape": _write_shape(listed)}}
+
+
+def _read_partial(entry: Mapping[str, Any]) -> Unknown:
+    match entry:
+        case {"interval": bounds}:
+            name = None
+        case {"symbol": symbol}:
+            name, bounds = symbol["name"], symbol.get("bounds", {})
+        case {"expression": expression}:
+            name, bounds = _write_product(expression), expression.get("bounds", {})
+        case _:
+            return Unknown()
+    return Unknown(bounds.get("min", 0), bounds.get("max"), name)
+
+
+def _write_product(expression: Mapping[str, Any]) -> str:
+    """Returns an expression as text, such as "4*C" or "N^2/(2*M)"."""
+    above = _write_factors(expression.get("coefficient", 1), expression.get("factors", []))
+    below = _write_factors(expression.get("divisor", 1), expression.get("divisors", []))
+    return above if below == "1" else f"{above}/({below})" if "*" in below else f"{above}/{below}"
+
+
+def _write_factors(number: int, symbols: Sequence[Mapping[str, Any]]) -> str:
+    powers = Counter(symbol["name"] for symbol in symbols)
+    factors = [f"{name}^{power}" if power > 1 else name for name, power in powers.items()]
+    return "*".join([str(number), *factors] if number != 1 or not factors else factors)
+
+
+def _write_shape(dims: Sequence[Dim]) -> Json:
+    partial = [{"index": index, **_write_unknown(dim)} for index, dim in enumerate(dims) if isinstance(dim, Unknown)]
+    return {"dims": [dim if isinstance(dim, int) else -1 for dim in dims], "partial": partial}
+
+
+def _write_unknown(dim: Unknown) -> Json:
+    if dim == Unknown():
+        return {}
+    bounds = {"min": dim.min} if dim.max is None else {"min": dim.min, "max": dim.max}
+    if dim.name is None:
+        return {"interval": bounds}
+    if dim.name.isidentifier() or _PRODUCT.fullmatch(dim.name) is None:
+        return {"symbol": {"name": dim.name, "bounds": bounds}}
+    above, _, below = dim.name.replace(" ", "").partition("/")
+    coefficient, factors = _read_factors(above)
+    divisor, divisors = _read_factors(below.strip("()") or "1")
+    numbers = {"coefficient": coefficient, "divisor": divisor}
+    return {"expression": {**numbers, "factors": factors, "divisors": divisors, "bounds": bounds}}
+
+
+def _read_factors(text: str) -> tuple[int, list[Json]]:
+    number, names = 1, list[str]()
+    for factor in text.split("*"):
+        name, _, power = factor.partition("^")
+        if name.isdigit():
+            number *= int(name) ** int(power or 1)
+        else:
+            names += [name] * int(power or 1)
+    return number, [{"name": name} for name in names]

@@ -1,6 +1,7 @@
 """`tensor-reshape infer --batch`: the same with and without a server."""
 
 import json
+from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from command_line import NOBODY, ask, run_command
+from conformance_runs import write_question, write_tensor
 from server_processes import ServerProcess
 from tensor_reshape.cli import batches
 from tensor_reshape.cli.batches import answer_lines
@@ -15,37 +17,62 @@ from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery
 from tensor_reshape.client import infer_locally as answer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
 from tensor_reshape.wire.batches import encode_batch_item
+from tensor_reshape.wire.json_messages import Json
 
 Line = dict[str, Any]
-SIX: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
-REJECTED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
-BUFFER: Line = {**SIX, "operation": "reshape", "data_type": "u16", "bytes": "000111012102310141015101"}
+
+
+def write_line(*, tensor: Json | None = None, **changes: Any) -> Line:
+    """Returns a line with the query `SIX` of the conformance tests, changed, and maybe with a tensor."""
+    question = write_question(**changes)
+    return {"question": question if tensor is None else {**question, "data": tensor}}
+
+
+def write_link(index: int, **changes: Any) -> Line:
+    """Returns a line that reshapes the output of another line."""
+    question = write_question(data_shape=None, **changes)
+    del question["data"]
+    return {"question": question, "dataFrom": index}
+
+
+def change(line: Line, **keys: object) -> Line:
+    return {**line, "question": {**line["question"], **keys}}
+
+
+SIX = write_line()
+REJECTED = write_line(shape=[4, -1])
+ELEMENTS = bytes.fromhex("000111012102310141015101")
+RIGHT: Line = {"answer": {"shape": {"dims": [6]}, "conditionsComplete": True}}
+
+
+def write_buffer(
+    data: bytes = ELEMENTS, dims: Sequence[int] = (2, 3), data_type: str = "DATA_TYPE_U16", **more: object
+) -> Line:
+    return write_line(tensor=write_tensor(data_type, dims, data, **more))
+
+
+BUFFER = write_buffer()
 # `conformance/test_query_records` has the invalid lines. These lines are rejected later, in different places.
 REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     (b'{"data": [1' + b"0" * 5000 + b"]}", "MESSAGE_MALFORMED", ""),
-    ({"data": [2], "shape": [2]}, "SPECIAL_ZERO_MISSING", "special_zero"),
-    ({**SIX, "data": [2.0]}, "MESSAGE_MALFORMED", "data[0]"),
-    ({**SIX, "data": [[1, 2, 3]]}, "MESSAGE_MALFORMED", "data[0]"),
-    ({**SIX, "data": ["1.5"]}, "DIM_SYNTAX_INVALID", "data[0]"),
-    ({**SIX, "data": [2**70]}, "DIM_OUT_OF_RANGE", "data.dims[0]"),
-    ({**SIX, "data": [[8, 2]]}, "INTERVAL_EMPTY", "data.dims[0]"),
-    ({**SIX, "strides": [3]}, "FIELD_MISSING", "bytes"),
-    ({**BUFFER, "strides": [3]}, "STRIDES_RANK_MISMATCH", "data.strides"),
-    ({**SIX, "operation": "flatten"}, "OPERATION_UNSPECIFIED", "operation"),
-    ({**SIX, "data": [1] * 70_000}, "RANK_UNSUPPORTED", "data.dims"),
-    ({**BUFFER, "bytes": "00"}, "DATA_SIZE_MISMATCH", "data.data"),
-    ({**BUFFER, "data": ["N", 3]}, "FIELD_MISSING", "data"),
-    ({**BUFFER, "strides": [4, 1]}, "DATA_SIZE_MISMATCH", "data.data"),
-    ({**BUFFER, "strides": [2, 1], "bytes": "0000" * 5}, "STRIDES_OVERLAP", "data.strides"),
-    ({**BUFFER, "operation": "static_reshape"}, "DATA_TYPE_UNSUPPORTED", "data.data_type"),
+    (write_line(special_zero=None), "SPECIAL_ZERO_MISSING", "special_zero"),
+    (write_line(data_shape=[(8, 2)]), "INTERVAL_EMPTY", "data.dims[0]"),
+    (write_buffer(strides=[3]), "STRIDES_RANK_MISMATCH", "data.strides"),
+    (change(SIX, operation=0), "OPERATION_UNSPECIFIED", "operation"),
+    (change(SIX, data={"shape": {"dims": [1] * 70_000}}), "RANK_LIMIT_EXCEEDED", "data.dims"),
+    (write_buffer(b"\0"), "DATA_SIZE_MISMATCH", "data.data"),
+    (write_line(shape=[None, 3], tensor=write_tensor("DATA_TYPE_U16", [2, 3], ELEMENTS)), "FIELD_MISSING", "shape"),
+    (write_buffer(strides=[4, 1]), "DATA_SIZE_MISMATCH", "data.data"),
+    (write_buffer(bytes(10), strides=[2, 1]), "STRIDES_OVERLAP", "data.strides"),
+    (change(BUFFER, operation="OPERATION_STATIC_RESHAPE"), "DATA_TYPE_UNSUPPORTED", "data.data_type"),
 ]
-BUFFERS: list[tuple[Line, str]] = [
-    ({}, "000111012102310141015101"),
-    ({"strides": [1, 2]}, "000121024101110131015101"),
-    ({"data": [2, 2, 3], "strides": [0, 3, 1]}, "000111012102310141015101" * 2),
-    ({"data_type": "u4", "bytes": "123456"}, "123456"),
-    ({"data_type": "bool", "data": [], "bytes": "02"}, "02"),
-    ({"data": [0, 2**61], "bytes": ""}, ""),
+BUFFERS: list[tuple[Line, bytes]] = [
+    (BUFFER, ELEMENTS),
+    (write_buffer(strides=[1, 2]), bytes.fromhex("000121024101110131015101")),
+    (write_buffer(dims=[2, 2, 3], strides=[0, 3, 1]), ELEMENTS * 2),
+    (write_buffer(b"\x12\x34\x56", data_type="DATA_TYPE_U4"), b"\x12\x34\x56"),
+    (write_buffer(b"\x02", dims=[], data_type="DATA_TYPE_BOOLEAN"), b"\x02"),
+    (write_buffer(b"", dims=[0, 2**61]), b""),
 ]
 
 
@@ -57,73 +84,77 @@ def infer_batch(server: ServerProcess, *lines: Line | bytes) -> list[Line]:
     assert remote.errors == local.errors == []
     assert (remote.code, remote.output) == (local.code, local.output)
     answers = [json.loads(line) for line in remote.text.splitlines()]
-    assert remote.code == (3 if any("error" in answer for answer in answers) else 0)
+    assert remote.code == (3 if any("rejection" in answer for answer in answers) else 0)
     assert len(answers) == len(lines)
     return answers
 
 
 def read_rejection(answer: Line) -> tuple[str, str]:
-    assert set(answer["error"]) == {"reason", "message", "field", "metadata"}
-    return answer["error"]["reason"], answer["error"]["field"]
+    rejection = answer["rejection"]
+    assert {"reason", "message"} <= rejection.keys() <= {"reason", "message", "field", "metadata", "limitExceeded"}
+    return rejection["reason"], rejection.get("field", "")
 
 
 def test_infer_reads_a_batch_from_a_file_or_a_pipe(tmp_path: Path, server: ServerProcess):
     path = tmp_path / "questions.jsonl"
     path.write_text(f"{json.dumps(SIX)}\n{json.dumps(SIX)}")
-    assert ask(server, "infer", "--batch", path).text == '{"shape": [6]}\n{"shape": [6]}'
-    assert ask(server, "infer", "--batch", "-", stdin=path.read_bytes()).text == '{"shape": [6]}\n{"shape": [6]}'
+    assert ask(server, "infer", "--batch", path).text == f"{json.dumps(RIGHT)}\n{json.dumps(RIGHT)}"
+    assert (
+        ask(server, "infer", "--batch", "-", stdin=path.read_bytes()).text
+        == f"{json.dumps(RIGHT)}\n{json.dumps(RIGHT)}"
+    )
     assert infer_batch(server) == []
 
 
 def test_batch_line_accepts_all_options_of_the_infer_command(server: ServerProcess):
-    line = {"data": [4, 0, 2], "shape": [-1, 0], "special_zero": True, "operation": "reshape", "expected": ["R", None]}
-    (answer,) = infer_batch(server, {**line, "explain": True, "data_from": None})
-    assert answer["shape"] == [8, 0]
-    assert [origin["kind"] for origin in answer["origins"]] == ["inferred", "copied"]
+    line = write_line(data_shape=[4, 0, 2], shape=[-1, 0], special_zero=True, expected_shape=["R", None], explain=True)
+    (answer,) = infer_batch(server, {**line, "dataFrom": None})
+    assert answer["answer"]["shape"] == {"dims": [8, 0]}
+    assert [origin["kind"] for origin in answer["answer"]["origins"]] == ["KIND_INFERRED", "KIND_COPIED"]
 
 
 def test_rejected_batch_line_rejects_only_lines_that_depend_on_it(server: ServerProcess):
-    link = {"shape": [-1], "special_zero": False}
-    answers = infer_batch(server, b"no JSON", REJECTED, {**link, "data_from": 0}, {**link, "data_from": 1}, SIX)
+    answers = infer_batch(server, b"no JSON", REJECTED, write_link(0), write_link(1), SIX)
     reasons = [read_rejection(answer)[0] for answer in answers[:4]]
     assert reasons == ["MESSAGE_MALFORMED", "NOT_DIVISIBLE", "BATCH_DEPENDENCY_FAILED", "BATCH_DEPENDENCY_FAILED"]
-    assert answers[3]["error"]["metadata"] == {"index": "3", "value": "1"}
-    assert answers[4] == {"shape": [6]}
+    assert answers[3]["rejection"]["metadata"] == {"index": "3", "value": "1"}
+    assert answers[4] == RIGHT
 
 
 def test_batch_line_with_an_invalid_data_from_is_rejected(server: ServerProcess):
-    lines = [{"data_from": data_from, "shape": [-1], "special_zero": False} for data_from in (0, 5, -1, 2**70)]
-    answers = infer_batch(server, *lines, {**SIX, "data_from": 0})
-    assert [read_rejection(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 5
+    answers = infer_batch(server, *map(write_link, (0, 5, -1)), {**SIX, "dataFrom": 0})
+    assert [read_rejection(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 4
 
 
 def test_rejected_batch_lines_do_not_affect_other_lines(server: ServerProcess):
     *answers, last = infer_batch(server, *(line for line, _, _ in REJECTIONS), SIX)
     assert [read_rejection(answer) for answer in answers] == [row[1:] for row in REJECTIONS]
-    assert last == {"shape": [6]}
+    assert last == RIGHT
 
 
 def test_data_from_may_refer_to_results_of_an_earlier_call(server: ServerProcess):
     count = 2500
     shapes = [[6], [2, 3]]
-    chain = [{"data_from": index, "shape": shapes[index % 2], "special_zero": False} for index in range(count)]
-    far = [{"data_from": index, "shape": [0], "special_zero": True} for index in (0, count + 1)]
+    chain = [write_link(index, shape=shapes[index % 2]) for index in range(count)]
+    far = [write_link(index, shape=[0], special_zero=True) for index in (0, count + 1)]
     *answers, rejected, first, failed = infer_batch(server, SIX, *chain, REJECTED, *far)
-    assert answers == [{"shape": [6]}, *({"shape": shapes[index % 2]} for index in range(count))]
-    assert (read_rejection(rejected)[0], first) == ("NOT_DIVISIBLE", {"shape": [6]})
+    dims = [answer["answer"]["shape"]["dims"] for answer in answers]
+    assert dims == [[6], *(shapes[index % 2] for index in range(count))]
+    assert (read_rejection(rejected)[0], first) == ("NOT_DIVISIBLE", RIGHT)
     assert read_rejection(failed) == ("BATCH_DEPENDENCY_FAILED", "data_from")
-    assert failed["error"]["metadata"] == {"index": str(count + 3), "value": str(count + 1)}
+    assert failed["rejection"]["metadata"] == {"index": str(count + 3), "value": str(count + 1)}
 
 
 def test_batch_answers_have_the_ids_of_their_lines(server: ServerProcess):
-    answers = infer_batch(server, {**SIX, "id": "six"}, {**REJECTED, "id": 2}, SIX, {**SIX, "id": "odd", "shap": [1]})
+    answers = infer_batch(server, {**SIX, "id": "six"}, {**REJECTED, "id": 2}, SIX, {**SIX, "id": "odd", "questio": {}})
     assert [answer.get("id") for answer in answers] == ["six", 2, None, "odd"]
-    assert (answers[0]["shape"], "error" in answers[1], "error" in answers[3]) == ([6], True, True)
+    assert (answers[2], "rejection" in answers[1], "rejection" in answers[3]) == (RIGHT, True, True)
 
 
 def test_batch_lines_with_bytes_return_the_reshaped_bytes(server: ServerProcess):
-    answers = infer_batch(server, *({**BUFFER, **line} for line, _ in BUFFERS))
-    assert [answer["bytes"] for answer in answers] == [output for _, output in BUFFERS]
+    answers = infer_batch(server, *(line for line, _ in BUFFERS))
+    assert [b64decode(answer["output"].get("data", "")) for answer in answers] == [output for _, output in BUFFERS]
+    assert (answers[0]["output"]["dataType"], answers[0]["output"]["dims"]) == ("DATA_TYPE_U16", [6])
 
 
 def test_infer_batch_without_a_server_prints_only_one_error():
@@ -146,7 +177,7 @@ def answer_in_calls(*lines: Line) -> tuple[list[InferredShape | ReshapeError], l
 def test_batch_is_split_into_calls_of_limited_query_count():
     answers, calls = answer_in_calls(*[SIX] * (2 * MAX_CALL_QUERIES + 1))
     assert (len(answers), calls) == (2 * MAX_CALL_QUERIES + 1, [MAX_CALL_QUERIES, MAX_CALL_QUERIES, 1])
-    link = {"data_from": 0, "shape": [3, -1], "special_zero": False}
+    link = write_link(0, shape=[3, -1])
     answers, calls = answer_in_calls(*[SIX] * MAX_CALL_QUERIES, link)  # the item refers to an answer of the first call
     assert answers[-1] == (3, 2)
     assert calls == [MAX_CALL_QUERIES, 1]

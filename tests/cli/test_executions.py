@@ -3,7 +3,9 @@
 import pytest
 
 from tensor_reshape.cli.executions import execute
-from tensor_reshape.client import InvalidRequestError, Reason, ShapeQuery
+from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ShapeQuery
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.v1 import tensor_pb2
 
 
 def test_executing_a_query_requires_known_dims_and_a_data_type():
@@ -12,5 +14,5 @@ def test_executing_a_query_requires_known_dims_and_a_data_type():
         ShapeQuery(data_shape=[1], shape=[-1], special_zero=False),
     ):
         with pytest.raises(InvalidRequestError) as caught:
-            execute(query, b"\0", None, None)
+            execute(query, tensor_pb2.Tensor(data=b"\0"), InferredShape(ShapeAnswer((1,))), None)
         assert caught.value.reason is Reason.FIELD_MISSING

@@ -1,28 +1,32 @@
 """The search for instances that contradict an answer."""
 
+from collections.abc import Sequence
 from itertools import islice
 
-from conformance_runs import Json
-from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_query
+from tensor_reshape.client import ShapeQuery
+from tensor_reshape.client.queries import DimLike, read_query
+from tensor_reshape.conformance.instances import find_outside, list_instances, list_names
 from tensor_reshape.rules.dims import Interval
 from tensor_reshape.rules.questions import AnyQuestion
 
 
-def read(data: object, shape: object, **more: object) -> AnyQuestion:
-    record: Json = {"operation": "reshape", "data": data, "shape": shape, "special_zero": True, "bytes": "", **more}
-    return read_rules_query(record)
+def read(
+    data: Sequence[DimLike] | None, shape: Sequence[DimLike] | None, expected: Sequence[DimLike] | None = None
+) -> AnyQuestion:
+    query = ShapeQuery(data_shape=data, shape=shape, special_zero=True, operation="reshape", expected_shape=expected)
+    return read_query(query).request.question
 
 
 FOUND: list[tuple[AnyQuestion, int, Interval, tuple[int, ...] | None]] = [
-    (read([[2, 4], 6], [-1, 4]), 0, Interval(3, 3), (3, 4)),
-    (read([[2, 4], 6], [-1, 4]), 0, Interval(6, None), (6, 4)),
+    (read([(2, 4), 6], [-1, 4]), 0, Interval(3, 3), (3, 4)),
+    (read([(2, 4), 6], [-1, 4]), 0, Interval(6, None), (6, 4)),
     (read([None, 3], [6, -1]), 1, Interval(10**6, None), (6, 10**6)),
-    (read([1, [1, 3], 3, [1, 6]], [0, -1, 3]), 1, Interval(18, 18), (1, 18, 3)),
+    (read([1, (1, 3), 3, (1, 6)], [0, -1, 3]), 1, Interval(18, 18), (1, 18, 3)),
     (read(["N", 4], ["M", 2]), 0, Interval(10**6, None), (10**6, 2)),
     (read(None, [3, -1, 0, 2]), 2, Interval(10**6, None), None),
     (read([6], [None, 2]), 0, Interval(3, 3), (3, 2)),
     (read([4, 6], [None, 6]), 0, Interval(4, 4), (4, 6)),
-    (read(["N:2..8"], [-1], expected=[[4, 6]]), 0, Interval(5, 5), (5,)),
+    (read(["N:2..8"], [-1], expected=[(4, 6)]), 0, Interval(5, 5), (5,)),
     (read([6], None, expected=[None, 2]), 0, Interval(3, 3), (3, 2)),
     (read(["A*B", "A"], ["A*B", "A"]), 1, Interval(7, 7), None),
 ]
@@ -38,7 +42,7 @@ def test_instance_search_finds_an_existing_counterexample():
 
 def test_instance_search_finds_nothing_outside_a_tight_result():
     for part in (Interval(4, 5), Interval(7, None), Interval(0, 2)):  # 18 is not divisible by 4
-        assert find_outside(read([[2, 4], 6], [-1, 4]), 0, part) is None, part
+        assert find_outside(read([(2, 4), 6], [-1, 4]), 0, part) is None, part
     names = [f"N{index}:2..1000" for index in range(12)]
     assert find_outside(read(names, [-1]), 0, Interval(2**61 - 1, 2**61 - 1)) is None  # a prime: the search is bounded
 

@@ -1,118 +1,103 @@
-"""Shape questions and their answers as JSON."""
+"""Shape queries in JSON lines."""
 
 import json
 from typing import Any
 
 import pytest
 
-from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.conformance.query_records import describe_rejection, read_line, read_record
+from conformance_runs import write_question, write_tensor
+from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.client.queries import read_query
+from tensor_reshape.conformance.query_records import describe_rejection, read_line
 
 Line = dict[str, Any]
-PLAIN: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
+PLAIN: Line = {"question": write_question()}
 
-# What a line says, the field of the query that it is, and its value there.
-KEYS: list[tuple[Line, str, object]] = [
-    ({"data": [2, 3]}, "data_shape", (2, 3)),
-    ({"data": None}, "data_shape", None),
-    ({"shape": [0, -1]}, "shape", (0, -1)),
-    ({"special_zero": True}, "special_zero", True),
-    ({"operation": "reshape"}, "operation", "reshape"),
-    ({"expected": [6, None]}, "expected_shape", (6, None)),
-    ({"explain": True}, "explain", True),
-    ({"data_from": 4}, "data_from", 4),
-    ({"data_from": None}, "data_from", None),
-    ({"data_type": "f32"}, "data_type", "f32"),
-    ({"data_type": None}, "data_type", None),
+# A changed field of a query.
+FIELDS: list[Line] = [
+    {"data_shape": [2, None, (1, 8), "N", "4*C"]},
+    {"data_shape": None},
+    {"data_shape": []},
+    {"shape": [0, -1, None]},
+    {"shape": None},
+    {"special_zero": True},
+    {"special_zero": None},
+    {"operation": "onnx_reshape"},
+    {"expected_shape": [6, None]},
+    {"explain": True},
+    {"data_type": "f32"},
 ]
 
 
-def read(line: Line) -> ShapeQuery:
-    return read_record({**PLAIN, **line})
+def write(question: Line | None = None, **keys: object) -> bytes:
+    return json.dumps({"question": {**PLAIN["question"], **(question or {})}, **keys}).encode()
 
 
-def test_json_keys_of_a_line_become_query_fields():
-    for line, field, value in KEYS:
-        assert getattr(read(line), field) == value, line
+def read(line: bytes) -> ShapeQuery:
+    query = read_line(line).query
+    assert isinstance(query, ShapeQuery), query
+    return query
 
 
-def print_dim(dim: object) -> object:
-    (answered,) = infer_locally([ShapeQuery(data_shape=read({"data": [dim]}).data_shape, shape=[0], special_zero=True)])
-    assert not isinstance(answered, ReshapeError)
-    (printed,) = answered.to_json()["shape"]
-    return printed
+@pytest.mark.parametrize("change", FIELDS, ids=str)
+def test_json_line_is_the_query_from_which_it_was_written(change: Line):
+    defaults: Line = {"data_shape": [2, 3], "shape": [-1], "special_zero": False, "operation": "reshape"}
+    query = ShapeQuery(**{**defaults, **change})
+    request = read_query(read(json.dumps({"question": write_question(**change)}).encode())).request
+    question, right = request.question, read_query(query).request.question
+    dims = [[None if one is None else tuple(one) for one in (each.data, each.target)] for each in (question, right)]
+    assert dims[0] == dims[1]
+    assert question[3:5] == right[3:5]
+    assert (question.operation, request.explain) == (right.operation, query.explain)
 
 
-def test_dim_written_as_json_is_parsed_to_the_same_dim():
-    dims = [
-        *(7, None, "N", "4*C", "2..8", "'any: name, at all'", [2, 8], [2, None]),
-        *({"min": 2, "max": 8}, {"min": 1, "max": None, "name": "N"}, {"min": 0, "max": 9, "name": "seq + past"}),
-    ]
-    printed = [*map(print_dim, dims)]
-    assert [*map(print_dim, printed)] == printed
+def test_numbers_of_a_json_line_may_be_text():
+    assert read(write({"data": {"shape": {"dims": ["2", 3]}}})).data_shape == [2, 3]
 
 
-@pytest.mark.parametrize("key", ["data", "shape"])
-def test_json_query_without_a_shape_is_rejected(key: str):
-    with pytest.raises(InvalidRequestError) as caught:
-        read_record({name: value for name, value in PLAIN.items() if name != key})
-    assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, key)
+def test_json_line_may_have_field_names_of_the_proto_file():
+    question = {key: value for key, value in PLAIN["question"].items() if key != "specialZero"}
+    assert read(json.dumps({"question": {**question, "special_zero": True}}).encode()).special_zero is True
 
 
-def test_json_query_with_data_from_needs_no_data():
-    query = read_record({"data_from": 0, "shape": [-1], "special_zero": False})
-    assert (query.data_shape, query.data_from) == (None, 0)
-
-
-def test_json_query_without_special_zero_is_rejected_later_by_inference():
-    assert read_record({"data": [1], "shape": [1]}).special_zero is None
+def test_json_line_without_data_is_rejected():
+    record = {key: value for key, value in PLAIN["question"].items() if key != "data"}
+    rejected = read_line(json.dumps({"question": record}).encode()).query
+    assert isinstance(rejected, InvalidRequestError)
+    assert (rejected.reason, rejected.field) == (Reason.FIELD_MISSING, "data")
+    assert read(json.dumps({"question": record, "dataFrom": 0}).encode()).data_from == 0
 
 
 @pytest.mark.parametrize(
     ("line", "field"),
     [
-        ({"unknown": 1}, ""),
-        ({"special_zero": 1}, "special_zero"),
-        ({"explain": "yes"}, "explain"),
-        ({"operation": 1}, "operation"),
-        ({"data": "2,3"}, "data"),
-        ({"data": [True]}, "data[0]"),
-        ({"data": [[1, "2"]]}, "data[0]"),
-        ({"data": [{"min": 1}]}, "data[0]"),
-        ({"data_from": "0"}, "data_from"),
+        (write(unknown=1), ""),
+        (b'{"question": []}', "question"),
+        (write({"specialZero": 1}), "question.specialZero"),
+        (write({"explain": "yes"}), "question.explain"),
+        (write({"operation": "flatten"}), "question.operation"),
+        (write({"data": {"shape": [2, 3]}}), "question.data.shape"),
+        (write({"data": {"shape": {"dims": [True]}}}), "question.data.shape.dims[0]"),
+        (write({"data": {"shape": {"dims": [2**63]}}}), "question.data.shape.dims"),
+        (write({"data": {"dims": [2], "data": 1}}), "question.data.data"),
+        (write(dataFrom="x"), "dataFrom"),
     ],
     ids=str,
 )
-def test_error_for_an_invalid_json_query_names_the_field(line: Line, field: str):
-    with pytest.raises(InvalidRequestError) as caught:
-        read(line)
-    assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_MALFORMED, field)
+def test_error_for_an_invalid_json_line_names_the_field(line: bytes, field: str):
+    rejected = read_line(line).query
+    assert isinstance(rejected, InvalidRequestError)
+    assert (rejected.reason, rejected.field) == (Reason.MESSAGE_MALFORMED, field)
 
 
-def test_json_query_line_may_have_an_id_and_bytes():
-    line = read_line(json.dumps({**PLAIN, "id": "a", "data_type": "u8", "bytes": "0fF0"}).encode())
+def test_json_line_may_have_an_id_and_a_tensor():
+    tensor = write_tensor("DATA_TYPE_U8", [2, 3], bytes(range(6)), strides=[3, 1])
+    line = read_line(write({"data": tensor}, id="a"))
     assert isinstance(line.query, ShapeQuery)
-    assert (line.query.data_type, line.id, line.data) == ("u8", "a", b"\x0f\xf0")
-    assert read_line(json.dumps(PLAIN).encode())[1:] == (None, None, None, False)
-
-
-def test_json_query_line_with_bytes_may_have_strides():
-    record = {**PLAIN, "data_type": "u8", "bytes": "000102030405", "strides": [3, 1]}
-    assert read_line(json.dumps(record).encode()).strides == (3, 1)
-
-
-def test_json_query_line_with_strides_needs_bytes():
-    line = read_line(json.dumps({**PLAIN, "strides": [3, 1]}).encode())
-    assert isinstance(line.query, InvalidRequestError)
-    assert (line.query.reason, line.query.field) == (Reason.FIELD_MISSING, "bytes")
-
-
-def test_json_query_line_may_ask_for_conditions():
-    assert read_line(json.dumps({**PLAIN, "conditions": True}).encode()).lists_conditions
-
-
-def write(**keys: object) -> bytes:
-    return json.dumps({**PLAIN, **keys}).encode()
+    assert (line.query.data_shape, str(line.query.data_type), line.id) == ([2, 3], "u8", "a")
+    assert line.tensor is not None
+    assert (line.tensor.data, [*line.tensor.strides]) == (bytes(range(6)), [3, 1])
+    assert read_line(write())[1:] == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +106,7 @@ def write(**keys: object) -> bytes:
         *((raw, None, Reason.MESSAGE_MALFORMED, "") for raw in (b"", b"{", b"[]", b"\xff", b"[" * 100_000)),
         (write(id=[1]), None, Reason.MESSAGE_MALFORMED, "id"),
         (write(id=True), None, Reason.MESSAGE_MALFORMED, "id"),
-        (write(id=4, bytes="00"), 4, Reason.FIELD_MISSING, "data_type"),
-        (write(id=4, data_type="u8", bytes="0"), 4, Reason.MESSAGE_MALFORMED, "bytes"),
-        (write(id=4, data_type="u8", bytes="0 0 "), 4, Reason.MESSAGE_MALFORMED, "bytes"),
-        (write(id=4, data_type="u8", bytes=[0]), 4, Reason.MESSAGE_MALFORMED, "bytes"),
-        (write(id=4, data_type=8), 4, Reason.MESSAGE_MALFORMED, "data_type"),
+        (write({"data": {"data": 1}}, id=4), 4, Reason.MESSAGE_MALFORMED, "question.data.data"),
         (write(id="a", shap=[]), "a", Reason.MESSAGE_MALFORMED, ""),
     ],
     ids=lambda value: repr(value)[:40],
@@ -140,7 +121,8 @@ def test_error_of_a_json_query_line_has_its_id(raw: bytes, name: object, reason:
     ("raw", "text"),
     [
         (b'{"data": [2, }', "the line is not JSON at character 14"),
-        (b'{"id": "\xff"}', "the line is not JSON: byte 9 is not UTF-8"),
+        (b'{"id": "\xff"}', "the line is not UTF-8 at byte 8"),
+        (b'{"id": 1, "id": 2}', "the line is not JSON: an object contains the same name twice"),
         (b"[" * 100_000, "the line is not JSON: it is nested too deeply"),
         (b"9" * 5000, "the line is not JSON: a number has too many digits"),
         (b"[]", "the line is not a JSON object"),
@@ -153,9 +135,9 @@ def test_error_of_a_line_that_is_not_json_names_the_place(raw: bytes, text: str)
     assert rejected.message == text
 
 
-def test_json_error_record_has_all_error_fields():
+def test_json_error_record_is_a_rejection_of_the_api():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", value=2, index=1)
     metadata = {"index": "1", "value": "2"}
     assert describe_rejection(error) == {
-        "error": {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]", "metadata": metadata}
+        "rejection": {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]", "metadata": metadata}
     }

@@ -7,7 +7,15 @@ from jsonschema import Draft202012Validator
 
 from tensor_reshape.conformance.cases import Case, split_line
 from tensor_reshape.conformance.random_cases import make_case, make_random_cases, shrink, write_case
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.questions import Question
 from verification.kit.files import FOLDER
+
+
+def _read_data(case: Case) -> list[int]:
+    dims: list[int] = case.query["question"]["data"]["shape"].get("dims", [])
+    return dims
 
 
 def test_equal_seeds_make_equal_random_cases():
@@ -18,9 +26,9 @@ def test_equal_seeds_make_equal_random_cases():
 def test_random_cases_contain_every_kind_of_query():
     cases = make_random_cases(500, 0)
     assert {case.rule for case in cases} == {"symbols", "partial", "copies", "target", "inferred", "volume"}
-    reasons = {case.right["error"]["reason"] for case in cases if "error" in case.right}
+    reasons = {case.right["rejection"]["reason"] for case in cases if "rejection" in case.right}
     assert reasons > {"VOLUME_MISMATCH", "NOT_DIVISIBLE", "MINUS_ONE_WITH_ZERO_VOLUME", "INVALID_TARGET_VALUE"}
-    assert sum("shape" in case.right for case in cases) > 250
+    assert sum("answer" in case.right for case in cases) > 250
 
 
 def test_written_random_case_is_a_line_of_the_suite():
@@ -33,14 +41,14 @@ def test_written_random_case_is_a_line_of_the_suite():
 
 
 def test_shrinking_finds_a_smallest_case_with_the_same_verdict():
-    query = {"operation": "reshape", "data": [2, 3, 100], "shape": [100, [0, 8], -1], "special_zero": True}
+    query = Question[Sequence[AnyDim]](RESHAPE, [2, 3, 100], [100, Dim(Interval(0, 8)), -1], special_zero=True)
 
     def find(cases: Sequence[Case]) -> dict[str, str]:
-        return {case.id: "wrong_shape" for case in cases if any(dim >= 7 for dim in case.query["data"])}
+        return {case.id: "wrong_shape" for case in cases if any(dim >= 7 for dim in _read_data(case))}
 
     smallest = shrink(make_case("random/1", query), "wrong_shape", find)
-    assert (smallest.query["data"], smallest.query["shape"]) == ([7], [])
-    assert smallest.right == {"error": {"reason": "VOLUME_MISMATCH", "field": "shape"}}
+    assert (_read_data(smallest), smallest.query["question"]["shape"]) == ([7], {})
+    assert smallest.right == {"rejection": {"reason": "VOLUME_MISMATCH", "field": "shape"}}
 
 
 def test_case_without_a_smaller_difference_is_the_smallest():

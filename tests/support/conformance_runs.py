@@ -2,27 +2,52 @@
 
 import asyncio
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from textwrap import dedent
 from typing import Any
 
+from tensor_reshape.client import ShapeQuery
+from tensor_reshape.client.queries import DimLike, read_dims, read_query
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.programs import ProgramRunner, Reply
 from tensor_reshape.conformance.results import Results, count_results, judge_replies
 from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.wire.dims import encode_shape
+from tensor_reshape.wire.inference import build_infer_request
+from tensor_reshape.wire.json_messages import Json, describe_message
 
-Json = dict[str, Any]
 BECAUSE = "The output has as many elements as the data (both)."
-SIX: Json = {"data": [2, 3], "shape": [-1], "special_zero": False}
-RIGHT: Json = {"shape": [6]}
+SIX = ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False, operation="reshape")
 
 
-def make_case(name: str = "inferred/six", right: Json = RIGHT, **query: object) -> Case:
-    """Returns a case of Reshape-1 with the query `SIX`, except for the given keys."""
+def write_question(query: ShapeQuery = SIX, **changes: Any) -> Json:
+    """Returns the JSON of a query with changed fields."""
+    return describe_message(build_infer_request(read_query(replace(query, **changes)).request))
+
+
+def write_shape(*dims: DimLike, **more: object) -> Json:
+    """Returns the JSON of an answer with a shape, and with more fields of the message."""
+    return {"answer": {"shape": describe_message(encode_shape(read_dims(dims) or ())), **more}}
+
+
+def write_tensor(data_type: str, dims: Sequence[int], payload: bytes, **more: object) -> Json:
+    """Returns the JSON of a tensor."""
+    return {"dataType": data_type, "dims": [*dims], "data": b64encode(payload).decode(), **more}
+
+
+UNRANKED: Json = {"answer": {}}
+RIGHT = write_shape(6)
+
+
+def make_case(name: str = "inferred/six", right: Json = RIGHT, *, tensor: Json | None = None, **changes: Any) -> Case:
+    """Returns a case of Reshape-1 with the query `SIX`, except for changed fields, and maybe with a tensor."""
     full = f"{name}@reshape"
-    record = {"id": full, "operation": "reshape", **SIX, **query}
-    return Case(full, name.partition("/")[0], record, right, BECAUSE)
+    question = write_question(**changes)
+    query = {"id": full, "question": question if tensor is None else {**question, "data": tensor}}
+    return Case(full, name.partition("/")[0], query, right, BECAUSE)
 
 
 def make_cases(count: int) -> list[Case]:
@@ -65,23 +90,23 @@ def _strip(reply: Reply) -> Json | str:
     return {key: value for key, value in reply.record.items() if key != "id"}
 
 
-REJECTED = make_case("inferred/five", {"error": {"reason": "NOT_DIVISIBLE"}}, shape=[5, -1])
-ROWS = make_case("target/rows", {"shape": [2, 3]}, shape=[0, -1], special_zero=True)
-BOUNDED = make_case("partial/bounded", {"shape": [{"min": 3, "max": 6}, 4]}, data=[[2, 4], 6], shape=[-1, 4])
+REJECTED = make_case("inferred/five", {"rejection": {"reason": "NOT_DIVISIBLE"}}, shape=[5, -1])
+ROWS = make_case("target/rows", write_shape(2, 3), shape=[0, -1], special_zero=True)
+BOUNDED = make_case("partial/bounded", write_shape((3, 6), 4), data_shape=[(2, 4), 6], shape=[-1, 4])
 HOSTILE = "<script>alert(1)</script>\ud800\x1b[31m]]>&\0"
 
 
 def make_mixed_results(name: str = "mine") -> Results:
     """Returns results with many verdicts."""
     return make_results(
-        (make_case(), {"shape": [6]}),
-        (make_case("inferred/wrong"), {"shape": [7]}),
-        (make_case("inferred/longer", {"shape": [6, 1]}, shape=[-1, 1]), {"shape": [7, 1]}),
+        (make_case(), write_shape(6)),
+        (make_case("inferred/wrong"), write_shape(7)),
+        (make_case("inferred/longer", write_shape(6, 1), shape=[-1, 1]), write_shape(7, 1)),
         (make_case("inferred/crash"), Reply(None, Verdict.CRASH, f"SIGSEGV: {HOSTILE}")),
         (make_case("inferred/hang"), Reply(None, Verdict.HANG, "no answer in 1 s")),
-        (REJECTED, {"error": {"reason": "OTHER"}}),
-        (ROWS, {"shape": [HOSTILE]}),
-        (BOUNDED, {"shape": [None, 4]}),
+        (REJECTED, {"rejection": {"reason": "OTHER"}}),
+        (ROWS, {"answer": {"shape": HOSTILE}}),
+        (BOUNDED, write_shape(None, 4)),
         (make_case("partial/not-supported"), {"unsupported": "no such thing"}),
         name=name,
     )

@@ -1,9 +1,10 @@
 """A plain execution that is independent of the product: it moves bytes element by element."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from math import prod
 
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.wire.json_messages import Json
 from verification.kit.readings import reject
 
 _BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}
@@ -36,20 +37,20 @@ def _count_packed(data_type: str, dims: Sequence[int]) -> int:
     return -(-prod(dims) * _BITS[data_type] // 8)
 
 
-def execute(question: Json) -> str:
-    """Returns the bytes of the output.
+def execute(data: Json) -> str:
+    """Returns the bytes of the output for a tensor, both in base64.
 
     Raises:
         RejectionError: the bytes do not match the tensor.
     """
-    raw, dims, strides = bytes.fromhex(question["bytes"]), question["data"], question.get("strides")
-    data_type = question["data_type"]
+    raw, dims, strides = b64decode(data["data"]), data["dims"], data.get("strides")
+    data_type = data["dataType"].removeprefix("DATA_TYPE_").lower()
     if data_type in _BITS:
         if strides or _count_packed(data_type, dims) != len(raw):
             reject()
-        return raw.hex()
+        return b64encode(raw).decode()
     size, places = _BYTES[data_type], _list_places(dims, strides)
     if 1 + max(places, default=-1) != len(raw) // size:
         reject()
     _check_overlap(dims, places, strides or [])
-    return b"".join(raw[place * size : (place + 1) * size] for place in places).hex()
+    return b64encode(b"".join(raw[place * size : (place + 1) * size] for place in places)).decode()

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tensor_reshape.rules.json_format import Json
-from verification.kit.answers import REJECTED, compute_answer
+from tensor_reshape.wire.json_messages import Json
+from verification.kit.answers import REJECTED, compute_result
 from verification.kit.questions import list_questions
 
 FOLDER = Path(__file__).parents[2] / "conformance"
@@ -28,17 +28,21 @@ def read_size(size: str) -> list[Json]:
 
 
 def is_stale(case: Json) -> bool:
-    """Returns whether the rules now give another answer to a query of a case."""
-    answers = map(compute_answer, list_questions(case))
+    """Returns whether the rules now give another result for a query of a case."""
+    results = _compute_results(case)
     # An execution rejects without a reason.
-    return any(answer != case["answer"] and (answer != REJECTED or "error" not in case["answer"]) for answer in answers)
+    return any(one != case["result"] and (one != REJECTED or "rejection" not in case["result"]) for one in results)
 
 
 def renew(cases: Iterable[Json]) -> str:
     """Returns the text of a file whose cases have the answers of the rules, if all operations have the same answer."""
     lines = []
     for case in cases:
-        answers = [compute_answer(question) for question in list_questions(case)]
-        is_changed = is_stale(case) and answers == answers[:1] * len(answers)
-        lines.append(json.dumps({**case, "answer": answers[0]} if is_changed else case))
+        results = _compute_results(case)
+        is_changed = is_stale(case) and results == results[:1] * len(results)
+        lines.append(json.dumps({**case, "result": results[0]} if is_changed else case))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _compute_results(case: Json) -> list[Json]:
+    return [compute_result(question, case["rule"]) for question in list_questions(case)]

@@ -1,9 +1,16 @@
 """Reads the queries of the suite from JSON."""
 
+from collections.abc import Sequence
+
 from tensor_reshape.client import ShapeQuery
+from tensor_reshape.conformance import query_records
 from tensor_reshape.conformance.cases import split_line
-from tensor_reshape.conformance.query_records import read_case_query
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.questions import ShapeRequest
+from tensor_reshape.wire.json_messages import Json
+
+CONDITIONS = "conditions"
+"""The rule whose cases list conditions."""
 
 
 def list_questions(case: Json) -> list[Json]:
@@ -12,11 +19,24 @@ def list_questions(case: Json) -> list[Json]:
 
 
 def make_query(question: Json) -> ShapeQuery:
-    """Returns a query as the project's own client sends it."""
-    return read_case_query(question)
+    """Returns a query as the project's own client sends it.
+
+    Raises:
+        InvalidRequestError: a number has more than 64 bits.
+    """
+    return query_records.make_query(BatchItem(ShapeRequest(query_records.read_case_question(question))))
 
 
 def is_known(question: Json) -> bool:
     """Returns whether the data and the requested shape are known numbers."""
-    sides = (question["data"], question["shape"])
-    return all(side is not None and all(isinstance(dim, int) for dim in side) for side in sides)
+    data, shape = question["question"]["data"], question["question"].get("shape")
+    dims = data if "data" in data else data.get("shape")
+    if dims is None or shape is None or dims.get("partial") or shape.get("partial"):
+        return False
+    return -1 not in dims.get("dims", [])
+
+
+def read_known(question: Json) -> tuple[Sequence[int], Sequence[int]]:
+    """Returns the data and the requested shape of a query for which `is_known` is true."""
+    data, shape = question["question"]["data"], question["question"]["shape"]
+    return (data if "data" in data else data["shape"]).get("dims", []), shape.get("items", [])

@@ -48,7 +48,7 @@ def read(question: Question) -> list[int]:
     Raises:
         RejectionError: the query is rejected.
     """
-    max_rank = 12 if question.operation in {"static_reshape", "dynamic_reshape"} else 64
+    max_rank = 12 if question.operation in {"OPERATION_STATIC_RESHAPE", "OPERATION_DYNAMIC_RESHAPE"} else 64
     if question.special_zero is None or max(len(question.data), len(question.shape)) > max_rank:
         reject()
     if not all(0 <= dim <= MAX_DIM for dim in question.data):
@@ -64,7 +64,7 @@ def read(question: Question) -> list[int]:
         at = kinds.index("infer")
         # In the division of Reshape-1 the copies cancel on both sides, but not in those of the other operations.
         copies = {index for index, kind in enumerate(kinds) if kind == "copy"}
-        cancelled = copies if question.operation == "reshape" else set()
+        cancelled = copies if question.operation == "OPERATION_RESHAPE" else set()
         have = prod(dim for index, dim in enumerate(question.data) if index not in cancelled)
         want = prod(dim for index, dim in enumerate(output) if index not in {at, *cancelled})
         output[at] = _divide(have, want)

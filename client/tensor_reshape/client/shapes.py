@@ -1,16 +1,15 @@
 """Inferred shapes as the SDK returns them.
 
-This module imports only the standard library, so that local inference needs neither an array library nor gRPC.
+Only `to_json` needs protobuf. Local inference needs neither an array library nor gRPC.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
-from tensor_reshape.rules.json_format import Json, describe_answer
 from tensor_reshape.rules.questions import Origin, ShapeAnswer
 
 Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
@@ -139,17 +138,20 @@ class InferredShape(Sequence[AnyDim]):
         """The shape in the usual notation, with the class name."""
         return f"InferredShape({self})"
 
-    def to_json(self) -> Json:
-        """Returns the result in the form that `json` writes: `{"shape": [...]}`, or None for an unknown rank.
+    def to_json(self) -> dict[str, Any]:
+        """Returns the result as the API writes it in JSON: the message InferShapeResponse in protobuf's mapping.
 
-        A dimension is a number, None if nothing is known about it, or `{"min", "max", "name"}`. "max" is None without
-        an upper bound, and "name" is absent if the dimension has no name. "conditions", "origins" and "groups"
-        follow if there are any, and "conditions_complete" if it is false.
+        The numbers of the result are JSON numbers, although the mapping writes 64-bit numbers as text. Without a
+        "shape", the rank is unknown. In "dims", -1 is a dimension that is not one known number, and "partial" says what
+        is known about it.
 
-        >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
-        {'shape': [2, {'min': 1, 'max': 8}, 4]}
+        >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()["shape"]
+        {'dims': [2, -1, 4], 'partial': [{'index': 1, 'interval': {'min': 1, 'max': 8}}]}
         """
-        return describe_answer(self._answer)
+        from tensor_reshape.wire.inference import build_infer_response  # noqa: PLC0415 - protobuf, see the module
+        from tensor_reshape.wire.json_messages import describe_message  # noqa: PLC0415
+
+        return describe_message(build_infer_response(self._answer))
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:

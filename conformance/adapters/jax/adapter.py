@@ -28,7 +28,7 @@ from conformance.adapters.array_libraries import (
     reject_data,
 )
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
+from conformance.adapters.questions import Dim, Json, Question, Unknown, write_answer
 
 Array: TypeAlias = Any  # of numpy, of JAX, or only the shape of one
 
@@ -45,8 +45,7 @@ def answer_eager(question: Question) -> Json:
         output = jax.numpy.reshape(array, shape)
     except _REJECTIONS as error:
         raise Rejected(_read_error(error)) from error
-    executed = {} if question.payload is None else {"bytes": np.asarray(output).tobytes().hex()}
-    return {"shape": list(output.shape), **executed}
+    return write_answer(output.shape, None if question.payload is None else np.asarray(output).tobytes())
 
 
 def answer_eval_shape(question: Question) -> Json:
@@ -59,7 +58,7 @@ def answer_eval_shape(question: Question) -> Json:
         output = jax.eval_shape(lambda data: jax.numpy.reshape(data, shape), array)
     except _REJECTIONS as error:
         raise Rejected(_read_error(error)) from error
-    return {"shape": list(output.shape)}
+    return write_answer(output.shape)
 
 
 def _read(question: Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -97,7 +96,7 @@ def answer_export(question: Question) -> Json:
         raise Unsupported("It cannot tell, and asks for constraints of the symbols.") from error
     except _REJECTIONS as error:
         raise Rejected(_read_error(error)) from error
-    return {"shape": write_dims(_read_dim(dim, symbols) for dim in exported.out_avals[0].shape)}
+    return write_answer(_read_dim(dim, symbols) for dim in exported.out_avals[0].shape)
 
 
 def _make_variables(symbols: Symbols) -> dict[str, Any]:

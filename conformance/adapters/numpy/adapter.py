@@ -18,7 +18,7 @@ from conformance.adapters.array_libraries import (
     reject_data,
 )
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Json, Question
+from conformance.adapters.questions import Json, Question, write_answer
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,10 +36,8 @@ def answer(question: Question) -> Json:
         output = array.reshape(shape)
     except _REJECTIONS as error:
         raise Rejected(str(error)) from error
-    answered: Json = {"shape": list(output.shape)}
-    if question.payload is not None:
-        answered["bytes"] = output.tobytes().hex()
-    return answered
+    payload = None if question.payload is None else output.tobytes()
+    return write_answer(output.shape, payload)
 
 
 def _make_array(question: Question, dims: tuple[int, ...]) -> Array:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Dim, Json, Question, Unknown, are_known
+from conformance.adapters.questions import Dim, Json, Question, Unknown, are_known, write_answer
 
 _ABSENT = -1
 _MAX_ITEMS = 1024  # more than it takes of any list
@@ -72,8 +72,8 @@ def answer(question: Question) -> Json:
         raise Unsupported("This processor has no such element type.")
     if rejection is not None:
         raise Rejected(rejection.decode())
-    answered: Json = {"shape": list(asked.output_dims[: asked.output_rank])}
-    return answered if source is None else {**answered, "bytes": _read_output(asked)}
+    dims = list(asked.output_dims[: asked.output_rank])
+    return write_answer(dims, None if source is None else _read_output(asked))
 
 
 def _build(question: Question) -> Reshape:
@@ -123,8 +123,8 @@ def _count_bytes(asked: Reshape) -> int:
     return elements * _ITEM_BYTES[asked.data_type]
 
 
-def _read_output(asked: Reshape) -> str:
-    """Returns the elements in hexadecimal.
+def _read_output(asked: Reshape) -> bytes:
+    """Returns the elements.
 
     Raises:
         Unsupported: the output is not row-major, which a destination may be.
@@ -135,7 +135,7 @@ def _read_output(asked: Reshape) -> str:
         if found != stride and dim > 1:
             raise Unsupported("Its output is not row-major.")
         stride *= max(dim, 1)
-    return ctypes.string_at(asked.output, asked.output_size).hex()
+    return ctypes.string_at(asked.output, asked.output_size)
 
 
 if __name__ == "__main__":

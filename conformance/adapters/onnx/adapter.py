@@ -23,7 +23,7 @@ from conformance.adapters.onnx.models import (
     make_inferred_model,
 )
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Json, Question
+from conformance.adapters.questions import Json, Question, write_answer
 
 
 def infer(question: Question) -> Json:
@@ -60,10 +60,8 @@ def evaluate(question: Question) -> Json:
         )
     except (ValueError, IndexError, MemoryError) as error:
         raise Rejected(str(error)) from error
-    answer: Json = {"shape": list(output.shape)}
-    if question.payload is not None:
-        answer["bytes"] = numpy_helper.from_array(output).raw_data.hex()
-    return answer
+    payload = None if question.payload is None else numpy_helper.from_array(output).raw_data
+    return write_answer(output.shape, payload)
 
 
 def _make_array(question: Question) -> np.ndarray[Any, Any]:

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 from onnx import ModelProto, TensorShapeProto
 
-from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
+from conformance.adapters.questions import Dim, Json, Question, Unknown, write_answer
 
 
 def read_shape(inferred: ModelProto, read_name: Callable[[str], str | None]) -> Json:
     """Returns what a model says of its output, of whose names `read_name` returns those that mean something."""
     tensor = inferred.graph.output[0].type.tensor_type
     if not tensor.HasField("shape"):
-        return {"shape": None}
-    return {"shape": write_dims(_read_dim(dim, read_name) for dim in tensor.shape.dim)}
+        return write_answer(None)
+    return write_answer(_read_dim(dim, read_name) for dim in tensor.shape.dim)
 
 
 def _read_dim(dim: TensorShapeProto.Dimension, read_name: Callable[[str], str | None]) -> Dim:

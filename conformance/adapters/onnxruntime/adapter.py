@@ -25,7 +25,7 @@ from conformance.adapters.onnx.models import (
     make_inferred_model,
 )
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Json, Question
+from conformance.adapters.questions import Json, Question, write_answer
 
 _MAX_ELEMENTS = 2**26
 """Of a tensor that is allocated: some hundred MiB of the widest elements."""
@@ -47,10 +47,10 @@ def execute(question: Question) -> Json:
         raise Unsupported("It has no kernel for that element type.") from error
     except _REJECTIONS as error:
         raise Rejected(find_reason(str(error))) from error
-    answer: Json = {"shape": output.shape()}
+    payload = None
     if question.payload is not None:
-        answer["bytes"] = ctypes.string_at(output.data_ptr(), output.tensor_size_in_bytes()).hex()
-    return answer
+        payload = ctypes.string_at(output.data_ptr(), output.tensor_size_in_bytes())
+    return write_answer(output.shape(), payload)
 
 
 def _make_target(question: Question) -> onnxruntime.OrtValue:

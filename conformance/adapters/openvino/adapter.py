@@ -15,7 +15,7 @@ from openvino import opset1
 from openvino.utils.node_factory import NodeFactory
 
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
+from conformance.adapters.questions import Dim, Json, Question, Unknown, write_answer
 
 Node: TypeAlias = Any  # OpenVINO has no types
 Symbols: TypeAlias = dict[str, Any]
@@ -35,13 +35,10 @@ def answer(question: Question) -> Json:
         attributes = {} if question.special_zero is None else {"special_zero": question.special_zero}
         node = NodeFactory("opset1").create("Reshape", [data, target], attributes)
         shape = node.output(0).get_partial_shape()
-        executed = {} if question.payload is None else {"bytes": _execute(node, data, question.payload).hex()}
+        payload = None if question.payload is None else _execute(node, data, question.payload)
     except _REJECTIONS as error:
         raise Rejected(_find_reason(str(error))) from error
-    return {
-        "shape": None if shape.rank.is_dynamic else write_dims(_read_dim(dim, symbols) for dim in shape),
-        **executed,
-    }
+    return write_answer(None if shape.rank.is_dynamic else [_read_dim(dim, symbols) for dim in shape], payload)
 
 
 def _check_is_offered(question: Question) -> None:

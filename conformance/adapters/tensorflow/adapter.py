@@ -21,7 +21,7 @@ from conformance.adapters.array_libraries import (
     reject_data,
 )
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
+from conformance.adapters.questions import Dim, Json, Question, Unknown, write_answer
 
 Tensor: TypeAlias = Any  # TensorFlow has no types
 
@@ -43,8 +43,7 @@ def answer_eager(question: Question) -> Json:
         output = tf.reshape(tensor, shape)
     except _REJECTIONS as error:
         raise Rejected(read_line(error)) from error
-    executed = {} if question.payload is None else {"bytes": output.numpy().tobytes().hex()}
-    return {"shape": list(output.shape), **executed}
+    return write_answer(output.shape, None if question.payload is None else output.numpy().tobytes())
 
 
 def _check_is_offered(question: Question) -> None:
@@ -79,7 +78,7 @@ def answer_graph(question: Question) -> Json:
             shape = tf.reshape(data, _make_target(question.shape)).shape
         except _REJECTIONS as error:
             raise Rejected(read_line(error)) from error
-    return {"shape": None if shape.rank is None else write_dims(Unknown() if dim is None else dim for dim in shape)}
+    return write_answer(None if shape.rank is None else [Unknown() if dim is None else dim for dim in shape])
 
 
 def _read_dims(dims: Sequence[Dim] | None) -> list[int | None] | None:

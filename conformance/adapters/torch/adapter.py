@@ -20,7 +20,7 @@ from conformance.adapters.array_libraries import (
     reject_data,
 )
 from conformance.adapters.programs import Rejected, Unsupported, run
-from conformance.adapters.questions import Json, Question
+from conformance.adapters.questions import Json, Question, write_answer
 
 Tensor: TypeAlias = Any  # what is asked of it, is asked of torch as it is, without its types
 
@@ -50,10 +50,10 @@ def _answer_known(question: Question, device: str) -> Json:
     check_type(question, DTYPES)
     tensor = _make_tensor(question, dims, device)
     output = _reshape(tensor, shape)
-    answered: Json = {"shape": list(output.shape)}
+    payload = None
     if question.payload is not None:
-        answered["bytes"] = bytes(output.contiguous().reshape(-1).view(torch.uint8).tolist()).hex()
-    return answered
+        payload = bytes(output.contiguous().reshape(-1).view(torch.uint8).tolist())
+    return write_answer(output.shape, payload)
 
 
 def _make_tensor(question: Question, dims: tuple[int, ...], device: str) -> Tensor:

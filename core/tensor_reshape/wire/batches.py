@@ -121,14 +121,18 @@ def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
         message = reshape_pb2.BatchInferShapeResult()
         write_infer_response(message.answer, result)
         return message.SerializeToString()
-    rejection = reshape_pb2.Rejection(
-        reason=result.reason,
-        message=result.message,
-        field=result.field,
-        metadata=clip_metadata(result.metadata),
-        limit_exceeded=isinstance(result, LimitError),
+    return reshape_pb2.BatchInferShapeResult(rejection=build_rejection(result)).SerializeToString()
+
+
+def build_rejection(error: ReshapeError) -> reshape_pb2.Rejection:
+    """Returns the message of an error."""
+    return reshape_pb2.Rejection(
+        reason=error.reason,
+        message=error.message,
+        field=error.field,
+        metadata=clip_metadata(error.metadata),
+        limit_exceeded=isinstance(error, LimitError),
     )
-    return reshape_pb2.BatchInferShapeResult(rejection=rejection).SerializeToString()
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
@@ -142,7 +146,15 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
 
 def _decode_item(item: bytes) -> BatchItem:
     check_header_size(len(item))
-    message = parse_message(reshape_pb2.BatchInferShapeItem, item)
+    return read_batch_item(parse_message(reshape_pb2.BatchInferShapeItem, item))
+
+
+def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
+    """Reads one parsed item of a request.
+
+    Raises:
+        InvalidRequestError: the item has no query or no data, or an error of `read_infer_request`.
+    """
     if not message.HasField("question"):
         text = "question is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")

@@ -104,6 +104,13 @@ def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
     _write_partial(message, [index for index, dim in enumerate(dims) if isinstance(dim, Dim)], dims)
 
 
+def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
+    """Returns the message of a requested shape."""
+    message = reshape_pb2.TargetShape()
+    write_target(message, items)
+    return message
+
+
 def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
     """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
     message.SetInParent()

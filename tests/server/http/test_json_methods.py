@@ -122,7 +122,9 @@ LOOSE = "question.shape.partial"  # for releases of protobuf that do not name th
 INVALID_ITEMS = [
     ('{"a":1}', "", 'has no field named "a"'),
     ("5", "", "is not a JSON object"),
-    ('{"question":[1]}', "question.1", "a list is not an object"),
+    ('{"question":[1]}', "question", "is not a JSON object"),
+    ('{"question":{"data":{"shape":[]}}}', "question.data.shape", "is not a JSON object"),
+    ('{"question":{"shape":{"partial":[{},0]}}}', "question.shape.partial[1]", "is not a JSON object"),
     ('{"question":{"operation":"X"}}', "question.operation", "Invalid enum value X"),
     ('{"question":{"operation":1e99}}', "question.operation", "Value out of range: 99999"),
     ('{"question":{"operation":1e400}}', "", "number that is too large"),

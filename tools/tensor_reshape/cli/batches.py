@@ -8,10 +8,10 @@ from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
 from tensor_reshape.conformance.query_records import BatchLine, describe_rejection, read_line
-from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
 from tensor_reshape.wire.fields import check_header_size
+from tensor_reshape.wire.json_messages import Json, describe_message
 
 if TYPE_CHECKING:
     from tensor_reshape.client import Client
@@ -38,11 +38,9 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
     try:
         if isinstance(answer, ReshapeError):
             return describe_rejection(answer)
-        if line.lists_conditions:
-            return {"conditions": [], "conditions_complete": True, **answer.to_json()}
-        if line.data is None or isinstance(line.query, ReshapeError):
-            return answer.to_json()
-        return {**answer.to_json(), "bytes": execute(line.query, line.data, line.strides, client).hex()}
+        if line.tensor is None or isinstance(line.query, ReshapeError):
+            return {"answer": answer.to_json()}
+        return {"output": describe_message(execute(line.query, line.tensor, answer, client))}
     except ReshapeError as error:
         return describe_rejection(error)
 

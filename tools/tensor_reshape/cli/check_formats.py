@@ -15,7 +15,7 @@ from tensor_reshape.rules.errors import escape_unprintable
 
 if TYPE_CHECKING:
     from tensor_reshape.onnx import Finding, ModelReport, ProfileReport
-    from tensor_reshape.rules.json_format import Json
+    from tensor_reshape.wire.json_messages import Json
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 REJECTED, UNDECIDED, NO_MODEL = 3, 7, 2

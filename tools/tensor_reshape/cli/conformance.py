@@ -28,7 +28,7 @@ from tensor_reshape.rules.errors import escape_unprintable
 
 if TYPE_CHECKING:
     from tensor_reshape.conformance.programs import Reply
-    from tensor_reshape.rules.json_format import Json
+    from tensor_reshape.wire.json_messages import Json
 
 _Source = TypeVar("_Source")
 _Value = TypeVar("_Value")

@@ -1,4 +1,4 @@
-"""Reshapes the buffers that the lines of a batch contain, on a server or in this process.
+"""Reshapes the tensors that the lines of a batch contain, on a server or in this process.
 
 Invariant: the output is always the bytes of a dense row-major array, even if the data has strides.
 """
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensor_reshape.client import InvalidRequestError, PackedTensor, Reason, ShapeQuery
+from tensor_reshape.client import InferredShape, InvalidRequestError, PackedTensor, Reason, ShapeQuery
 from tensor_reshape.client.queries import read_query
 from tensor_reshape.rules.questions import Question, is_known
+from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.arrays import Array, build_array, gather, view_bytes
 from tensor_reshape.wire.tensors import TensorView
 
@@ -18,25 +19,28 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 
-def execute(query: ShapeQuery, data: bytes, strides: Sequence[int] | None, client: "Client | None") -> bytes:
-    """Executes the query and returns the elements of the output.
+def execute(
+    query: ShapeQuery, data: tensor_pb2.Tensor, answer: InferredShape, client: "Client | None"
+) -> tensor_pb2.Tensor:
+    """Executes the query and returns the output.
 
     Args:
         query: the query, whose shapes are valid.
-        data: the elements of the data, from the first byte to the last.
-        strides: the strides of the data in elements. None means that the data is dense.
+        data: the tensor to reshape.
+        answer: the result of the query.
         client: the client. If None, this process executes the reshape.
 
     Raises:
-        InvalidRequestError: FIELD_MISSING, if the data shape or the requested shape is not fully known, or an error of
-            the layout.
+        InvalidRequestError: FIELD_MISSING, if the requested shape is not fully known, or an error of the layout.
     """
     (question, _), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
-        message = "bytes cannot be reshaped unless all dims of data and shape are numbers"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data")
-    tensor = TensorView(question.data_type, question.data, strides, memoryview(data)).check_layout("data")
-    return bytes(gather(tensor)) if client is None else _execute_remotely(client, question, tensor)
+        message = "a tensor cannot be reshaped unless its type and all items of the shape are known"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "shape")
+    strides = tuple(data.strides) or None
+    tensor = TensorView(question.data_type, question.data, strides, memoryview(data.data)).check_layout("data")
+    output = bytes(gather(tensor)) if client is None else _execute_remotely(client, question, tensor)
+    return tensor_pb2.Tensor(data_type=data.data_type, dims=answer.known, data=output)
 
 
 def _execute_remotely(client: "Client", question: Question[Sequence[int]], tensor: TensorView) -> bytes:

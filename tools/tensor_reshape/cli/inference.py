@@ -27,18 +27,16 @@ A dim is a number, a range such as 2..8 or 2.., ? (any value), a name such as N,
 a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8), counts as one
 name. Any other name must be in quotes.
 
---json prints {"shape": [...]}; the shape is null if the rank is unknown. A known dim is a number, and an unknown dim is
-null. A dim between limits is {"min", "max", "name"}; "max" is null without an upper bound, and "name" is absent without
-a name. "conditions" follows if the reshape demands something of its inputs, "conditions_complete" is false if these
-are not all, and "origins" and "groups" follow with --explain. "groups" says which data dims become which output
-dims, by index.
+--json prints the message InferShapeResponse in protobuf's JSON mapping, with 64-bit numbers as numbers: {"shape":
+{"dims": [...], "partial": [...]}}. Without a shape, the rank is unknown. A dim of -1 is not one known number, and its
+entry in "partial" has its range or name. "conditions" follows if the reshape demands something of its inputs, and
+"conditionsComplete" is absent if these are not all. "origins" and "groups" follow with --explain.
 
-A line of --batch is {"data", "shape", "special_zero"}. Optional keys: "operation", "expected", "explain",
-"data_type", and "data_from", the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
-null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the command also reshapes these bytes, which may
-have "strides". Each line has
-one line of output: the object of --json, or {"error": {"reason", "message", "field", "metadata"}}, with the "id" of the
-line, if any, and the "bytes" of the output. The exit code is 3 if any line is rejected.
+A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"operation": "OPERATION_RESHAPE",
+"specialZero": false, "data": {"shape": {"dims": [2, 3]}}, "shape": {"items": [-1]}}}. It may have an "id", and
+"dataFrom", the number of an earlier line, from 0, whose output is the data. If "data" is a Tensor, with "dataType",
+"dims" and "data", the command also reshapes it. Each line has one line of output, with the "id" of the line, if any: an
+"answer", an "output", which is a Tensor, or a "rejection". The exit code is 3 if any line is rejected.
 """
 
 
@@ -164,7 +162,7 @@ def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
     # Each record is printed at once, because another program may read the output at the same time.
     for line, record in enumerate(answer_records(batch, client), 1):
         click.echo(json.dumps(record))
-        error = record.get("error")
+        error = record.get("rejection")
         rejected = rejected or error is not None
         if error is not None and console is not None:
             text = escape_unprintable(f"{batch.name}:{line}: {error['message']} [{error['reason']}]")

@@ -3,23 +3,24 @@
 Invariants:
 
 - If a JSON record is not a valid answer, reading it raises an `InvalidAnswerError`.
-- A null counts as a missing key, because the serializers of many languages write null for a missing value. Only the
-  shape itself may be null, which means that its rank is unknown.
+- A null counts as a missing key, because the serializers of many languages write null for a missing value.
 - A shape with more than _MAX_DIMS dims is rejected before it is read.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from tensor_reshape.client.queries import read_dims
-from tensor_reshape.conformance.conditions import InvalidConditionError, read_conditions
-from tensor_reshape.conformance.query_records import read_shape
-from tensor_reshape.rules.conditions import Condition
-from tensor_reshape.rules.dims import AnyDim, find_bounds
-from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.rules.conditions import Condition, ConditionKind
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, check_partial_dims, find_bounds
+from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.inference import read_infer_response
+from tensor_reshape.wire.json_messages import Json, read_message
 
 MAX_TEXT_CHARACTERS = 200
+_KEYS = ("answer", "output", "rejection", "unsupported")
 _MAX_DIMS = 4096
+_MAX_CONDITIONS = 1000
 
 
 class InvalidAnswerError(Exception):
@@ -31,13 +32,13 @@ class ShapeAnswer(NamedTuple):
 
     Attributes:
         dims: the dims. The value is None if the rank is unknown.
-        data: the bytes of the output in hexadecimal. The value is None if the answer has no bytes.
-        conditions: the conditions. The value is None if the answer does not name any, not even an empty list.
+        data: the bytes of the output. The value is None if the answer has no bytes.
+        conditions: the conditions. The value is None if the answer does not mention any.
         conditions_complete: whether the answer accepts every instance that satisfies the conditions.
     """
 
     dims: tuple[AnyDim, ...] | None
-    data: str | None = None
+    data: bytes | None = None
     conditions: tuple[Condition, ...] | None = None
     conditions_complete: bool = True
 
@@ -71,52 +72,80 @@ def read_answer(record: Json) -> Answer:
     Raises:
         InvalidAnswerError: the record is not a valid answer.
     """
-    parts = [key for key in ("shape", "error", "unsupported") if record.get(key) is not None]
+    parts = [key for key in _KEYS if record.get(key) is not None]
+    if not parts:
+        message = f"the answer has none of the keys {', '.join(_KEYS)}"
+        raise InvalidAnswerError(message)
     if len(parts) > 1:
         message = f"the answer has both {parts[0]} and {parts[1]}, but only one of them is allowed"
         raise InvalidAnswerError(message)
-    if parts == ["unsupported"]:
-        return Unsupported(str(record["unsupported"])[:MAX_TEXT_CHARACTERS])
-    if parts == ["error"]:
-        error = record["error"]
-        return Rejection(str(error.get("reason") or "")[:MAX_TEXT_CHARACTERS] if isinstance(error, dict) else "")
-    if "shape" not in record:
-        message = "the answer has none of the keys shape, error and unsupported"
-        raise InvalidAnswerError(message)
-    data = record.get("bytes")
-    if not (data is None or isinstance(data, str)):
-        message = "bytes must be text"
-        raise InvalidAnswerError(message)
-    conditions, is_complete = record.get("conditions"), record.get("conditions_complete")
-    if not isinstance(is_complete, bool | None):
-        message = "conditions_complete must be true or false"
-        raise InvalidAnswerError(message)
-    try:
-        listed = None if conditions is None else read_conditions(conditions)
-    except InvalidConditionError as error:
-        raise InvalidAnswerError(str(error)) from None
-    return ShapeAnswer(_read_dims(record["shape"]), data, listed, is_complete is not False)
+    value = record[parts[0]]
+    match parts[0]:
+        case "unsupported":
+            return Unsupported(str(value)[:MAX_TEXT_CHARACTERS])
+        case "rejection":
+            return Rejection(str(value.get("reason") or "")[:MAX_TEXT_CHARACTERS] if isinstance(value, dict) else "")
+        case "output":
+            return _read_output(value)
+        case _:
+            return _read_shape(value)
 
 
-def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
-    if isinstance(value, list):
-        if len(value) > _MAX_DIMS:
-            message = f"the shape has {len(value)} dims, but at most {_MAX_DIMS} are allowed"
-            raise InvalidAnswerError(message)
-        # A dim with a name is written as an object with "min", "max" and "name".
-        if any(isinstance(dim, str) for dim in value):
-            message = 'a dim of the shape is text, but a name must be {"min", "max", "name"}'
-            raise InvalidAnswerError(message)
-        value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]
+def _read_output(value: object) -> ShapeAnswer:
     try:
-        dims = read_dims(read_shape("shape", value), "shape")
+        tensor = read_message(tensor_pb2.Tensor, value, "output", ignores_unknown=True)
     except InvalidRequestError as error:
         raise InvalidAnswerError(error.message) from None
-    if any(find_bounds(dim).is_empty for dim in dims or ()):
+    return ShapeAnswer(tuple(tensor.dims), tensor.data)
+
+
+def _read_shape(value: object) -> ShapeAnswer:
+    for path, limit in (("shape.dims", _MAX_DIMS), ("shape.partial", _MAX_DIMS), ("conditions", _MAX_CONDITIONS)):
+        if (count := _count(value, *path.split("."))) > limit:
+            message = f"{path} has {count} items, but at most {limit} are allowed"
+            raise InvalidAnswerError(message)
+    try:
+        answer = read_infer_response(
+            read_message(reshape_pb2.InferShapeResponse, value, "answer", ignores_unknown=True)
+        )
+        for index, condition in enumerate(answer.conditions):
+            _check_condition(condition, f"conditions[{index}]")
+    except ReshapeError as error:
+        raise InvalidAnswerError(error.message) from None
+    if _count(value, "conditions") != len(answer.conditions):
+        message = "a condition must have the kind KIND_EQUAL, KIND_DIVIDES or KIND_RANGE"
+        raise InvalidAnswerError(message)
+    if any(find_bounds(dim).is_empty for dim in answer.dims or ()):
         message = "a dim of the shape has bounds that contain no value"
         raise InvalidAnswerError(message)
-    return dims
+    # The check of the message has shown that the value is an object.
+    is_listed = isinstance(value, Mapping) and bool({"conditions", "conditionsComplete"} & value.keys())
+    return ShapeAnswer(answer.dims, None, answer.conditions if is_listed else None, answer.conditions_complete)
 
 
-def _complete(dim: Json) -> Json:
-    return {"min": 0, "max": None, **{key: value for key, value in dim.items() if value is not None}}
+def _check_condition(condition: Condition, path: str) -> None:
+    """Checks that a condition can be evaluated.
+
+    Raises:
+        InvalidAnswerError: a part of the condition is missing, or a number is out of range.
+        InvalidRequestError: a name or a number of a product is invalid.
+    """
+    is_range = condition.kind is ConditionKind.RANGE
+    if is_range is (condition.right is not None) or not all(
+        end is None or end >= 0 for end in (condition.min, condition.max)
+    ):
+        message = f"{path} must have either right, or min and max that are not negative"
+        raise InvalidAnswerError(message)
+    for product in filter(None, (condition.left, condition.right, condition.unless_zero)):
+        if product.symbols:
+            check_partial_dims([Dim(ANY, product)], path)
+        elif product.coefficient < 0 or product.divisor < 1:
+            message = f"{path} has a number that is out of range"
+            raise InvalidAnswerError(message)
+
+
+def _count(value: object, *path: str) -> int:
+    """Returns the number of items of the list at a path of keys; 0 without a list."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return len(value) if isinstance(value, list) else 0

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.wire.json_messages import Json
 
 _PACKAGE = Path(__file__).parent
 # An installed wheel contains the conformance suite in this package. An editable installation reads the conformance
@@ -24,7 +24,7 @@ RULES = (
 )
 """The rules in the order in which the README of the suite explains them. Each rule has one file."""
 
-_NOT_IN_QUERY = {"id", "rule", "operations", "answer", "because", "recorded"}
+_PREFIX = "OPERATION_"
 
 
 class Size(StrEnum):
@@ -78,8 +78,7 @@ def _read_file(path: Path) -> Iterator[Case]:
 
 def split_line(line: Json) -> Iterator[Case]:
     """Yields the cases of one line of a suite file."""
-    rest = {key: value for key, value in line.items() if key not in _NOT_IN_QUERY}
     for operation in line["operations"]:
-        name = f"{line['id']}@{operation}"
-        query = {"id": name, "operation": operation, **rest}
-        yield Case(name, line["rule"], query, line["answer"], line["because"])
+        name = f"{line['id']}@{operation.removeprefix(_PREFIX).lower()}"
+        query = {"id": name, "question": {"operation": operation, **line["question"]}}
+        yield Case(name, line["rule"], query, line["result"], line["because"])

@@ -1,24 +1,37 @@
 """Describes queries and answers of the conformance suite in words, for the readers of a report."""
 
 import json
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 
-from tensor_reshape.conformance.conditions import InvalidConditionError, read_conditions
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.conformance.answers import InvalidAnswerError, ShapeAnswer, read_answer
+from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_dims
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.operations import ONNX_RESHAPE
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.dims import decode_dims, decode_target
+from tensor_reshape.wire.json_messages import Json, read_message
 
 _MAX_CHARACTERS = 400
 
 
 def describe_query(query: Json) -> str:
     """Returns a query in one line: `reshape of [2, 3] to [0, -1], special_zero true`."""
-    parts = [f"{query.get('operation')} of {describe_shape(query.get('data'))} to {describe_shape(query.get('shape'))}"]
-    if "special_zero" in query:
-        parts.append(f"special_zero {str(query['special_zero']).lower()}")
-    if query.get("expected") is not None:
-        parts.append(f"expected {describe_shape(query['expected'])}")
-    parts += [
-        f"{key} {_shorten(query[key])}" for key in ("strides", "data_type", "bytes") if query.get(key) is not None
-    ]
+    question = query["question"]
+    data, target = question.get("data", {}), question.get("shape")
+    operation = str(question.get("operation")).removeprefix("OPERATION_").lower()
+    shape = {"dims": data["dims"]} if "data" in data else data.get("shape")
+    parts = [f"{operation} of {_describe_shape(shape)} to {_describe_target(target)}"]
+    if "specialZero" in question:
+        parts.append(f"special_zero {str(question['specialZero']).lower()}")
+    if question.get("expectedShape") is not None:
+        parts.append(f"expected {_describe_shape(question['expectedShape'])}")
+    if "strides" in data:
+        parts.append(f"strides {_shorten(data['strides'])}")
+    if "dataType" in data:
+        parts.append(f"data_type {data['dataType'].removeprefix('DATA_TYPE_').lower()}")
+    if "data" in data:
+        parts.append(f"bytes {_cut(b64decode(data['data']).hex())}")
     return ", ".join(parts)
 
 
@@ -28,53 +41,56 @@ def describe_answer(answer: Json | None) -> str:
         return "-"
     if "unsupported" in answer:
         return f"not supported: {_shorten(answer['unsupported'])}"
-    if "error" in answer:
-        error = answer["error"] if isinstance(answer["error"], Mapping) else {}
+    if "rejection" in answer:
+        error = answer["rejection"] if isinstance(answer["rejection"], Mapping) else {}
         details = " ".join(_shorten(error[key]) for key in ("reason", "field", "message") if error.get(key))
         return f"rejected: {details}" if details else "rejected"
-    if "shape" not in answer:
+    try:
+        read = read_answer(answer)
+    except InvalidAnswerError:
         return _shorten(answer)
-    parts = [describe_shape(answer["shape"])]
-    if isinstance(answer.get("conditions"), Sequence):
-        parts.append(f"conditions {_shorten([_describe_condition(one) for one in answer['conditions']])}")
-    if answer.get("bytes") is not None:
-        parts.append(f"bytes {_shorten(answer['bytes'])}")
+    return _describe_read(read) if isinstance(read, ShapeAnswer) else _shorten(answer)
+
+
+def _describe_read(answer: ShapeAnswer) -> str:
+    parts = ["[...]" if answer.dims is None else _format(answer.dims)]
+    if answer.conditions is not None:
+        parts.append(f"conditions {_shorten([*map(str, answer.conditions)])}")
+    if answer.data is not None:
+        parts.append(f"bytes {_cut(answer.data.hex())}")
     return ", ".join(parts)
 
 
-def _describe_condition(record: object) -> object:
-    """Returns a condition as text. A record that is not valid stays as it is."""
-    try:
-        return str(read_conditions([record])[0])
-    except InvalidConditionError:
-        return record
-
-
-def describe_shape(dims: object) -> str:
-    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`.
-
-    The text is `[...]` if the rank of the shape is unknown.
-    """
-    if dims is None:
+def _describe_shape(shape: Json | None) -> str:
+    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`; `[...]` if its rank is unknown."""
+    if shape is None:
         return "[...]"
-    if not isinstance(dims, Sequence) or isinstance(dims, str):
-        return _shorten(dims)
+    try:
+        return _format(decode_dims(read_message(tensor_pb2.Shape, shape), "dims"))
+    except ReshapeError:  # a number of more than 64 bits
+        return _shorten(shape.get("dims"))
+
+
+def _describe_target(shape: Json | None) -> str:
+    """Returns a requested shape in the usual notation; `[...]` if its length is unknown."""
+    if shape is None:
+        return "[...]"
+    try:
+        return _format(decode_target(ONNX_RESHAPE, read_message(reshape_pb2.TargetShape, shape)))
+    except ReshapeError:  # a number of more than 64 bits, or too many items
+        return _shorten(shape.get("items"))
+
+
+def _format(dims: Sequence[AnyDim]) -> str:
     return _cut(f"[{', '.join(map(_describe_dim, dims))}]")
 
 
-def _describe_dim(dim: object) -> str:
-    if dim is None:
-        return "?"
-    if isinstance(dim, Mapping):
-        bounds, name = _describe_bounds(dim.get("min"), dim.get("max")), dim.get("name")
-        return bounds if name is None else _shorten(name) if bounds == "0.." else f"{_shorten(name)} ({bounds})"
-    if isinstance(dim, list) and len(dim) == 2:  # noqa: PLR2004 - a pair
-        return _describe_bounds(*dim)
-    return _shorten(dim)
-
-
-def _describe_bounds(low: object, high: object) -> str:
-    return f"{0 if low is None else low}..{'' if high is None else high}"
+def _describe_dim(dim: AnyDim) -> str:
+    """Returns a dim in the usual notation, with the bounds of a name."""
+    if not isinstance(dim, Dim) or dim.expression is None:
+        return format_dim(dim)
+    bounds = format_dims([Dim(dim.bounds)])[1:-1]
+    return format_dim(dim) if bounds in {"?", "0.."} else f"{dim.expression} ({bounds})"
 
 
 def _shorten(value: object) -> str:

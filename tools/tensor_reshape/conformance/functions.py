@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.wire.json_messages import Json
 
 _Function: TypeAlias = Callable[[Json], Json]
 
@@ -36,7 +36,7 @@ def answer(function: _Function, query: Json) -> Json:
     except NotImplementedError as error:
         return {"unsupported": str(error) or "not implemented"}
     except ValueError as error:
-        return {"error": {"message": str(error)}}
+        return {"rejection": {"message": str(error)}}
 
 
 def main() -> None:

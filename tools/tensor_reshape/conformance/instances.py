@@ -19,12 +19,9 @@ from itertools import product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-from tensor_reshape.client.queries import read_query
-from tensor_reshape.conformance.query_records import read_case_query
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, are_known, find_bounds, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
-from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import AnyQuestion
 
 Candidate: TypeAlias = tuple[Mapping[str, int], bool]
@@ -92,15 +89,6 @@ class _Search:
         ends = {*range(low, low + _NEAR), *(() if high is None else range(max(high - _NEAR, low), high + 1))}
         values = sorted(value for value in {*ends, *self.hints} if bounds.holds(value))
         return values if len(values) <= _MAX_VALUES else [*values[: _MAX_VALUES // 2], *values[-_MAX_VALUES // 2 :]]
-
-
-def read_rules_query(query: Json) -> AnyQuestion:
-    """Returns the query of a case in the form of the rules.
-
-    Raises:
-        InvalidRequestError: the query is not valid, so the right answer is a rejection.
-    """
-    return read_query(read_case_query(query)).request.question
 
 
 def list_names(question: AnyQuestion) -> frozenset[str]:

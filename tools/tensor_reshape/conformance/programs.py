@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.processes import End, Outcome, Timeouts, exchange_lines
 from tensor_reshape.conformance.verdicts import Verdict
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.wire.json_messages import Json
 
 START_SECONDS = 30.0
 """The timeout of a program's first answer until its start has been measured. Libraries are slow to load."""
 
 _MAX_FAILURES = 10
-_MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 4
+_MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 8
 _MAX_QUOTED = 200
 
 

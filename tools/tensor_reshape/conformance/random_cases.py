@@ -7,14 +7,22 @@ release that has the same rules.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import TypeAlias, cast
 
 from tensor_reshape.client.queries import infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.query_records import read_record
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.conformance.query_records import make_query, read_case_question
+from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, are_known, bound_dim, find_name
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS
+from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.wire.inference import build_infer_request
+from tensor_reshape.wire.json_messages import Json, describe_message
+
+Query: TypeAlias = Question[Sequence[AnyDim]]
+"""A query whose ranks are known."""
 
 _SMALL = (0, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 _LARGE = (2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**62, 2**63 - 1)
@@ -35,25 +43,27 @@ def make_random_cases(number: int, seed: int) -> list[Case]:
     return [make_case(f"random/{seed}-{index}", _make_query(random)) for index in range(number)]
 
 
-def make_case(name: str, query: Json) -> Case:
+def make_case(name: str, question: Query) -> Case:
     """Returns the case of a query, with the answer of the rules."""
-    (answer,) = infer_locally([read_record(query)])
+    request = ShapeRequest(question)
+    (answer,) = infer_locally([make_query(BatchItem(request))])
     if isinstance(answer, InferredShape):
         right = {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
+        result: Json = {"answer": right}
         because = "The rules give this answer (a rule of tensor-reshape)."
     else:
-        right = {"error": {"reason": str(answer.reason), "field": answer.field}}
+        result = {"rejection": {"reason": str(answer.reason), "field": answer.field}}
         because = f"The rules reject the query: {answer.message} (a rule of tensor-reshape)."
-    name = f"{name}@{query['operation']}"
-    return Case(name, _choose_rule(query), {"id": name, **query}, right, because)
+    name = f"{name}@{question.operation.name}"
+    record = describe_message(build_infer_request(request))
+    return Case(name, _choose_rule(question), {"id": name, "question": record}, result, because)
 
 
 def write_case(case: Case) -> str:
     """Returns a case as a line of a suite file."""
-    query = {key: value for key, value in case.query.items() if key not in {"id", "operation"}}
-    name, _, operation = case.id.partition("@")
-    head = {"id": name, "rule": case.rule, "operations": [operation]}
-    return json.dumps({**head, **query, "answer": case.right, "because": case.because})
+    question = {**case.query["question"]}
+    head = {"id": case.id.partition("@")[0], "rule": case.rule, "operations": [question.pop("operation")]}
+    return json.dumps({**head, "question": question, "result": case.right, "because": case.because})
 
 
 def shrink(case: Case, verdict: str, find: Find) -> Case:
@@ -64,31 +74,25 @@ def shrink(case: Case, verdict: str, find: Find) -> Case:
         verdict: the verdict about the answer of the implementation.
         find: runs the implementation.
     """
-    name = case.id.partition("@")[0]
+    name, smallest = case.id.partition("@")[0], cast("Query", read_case_question(case.query))
     for turn in range(_MAX_ROUNDS):
-        query = {key: value for key, value in case.query.items() if key != "id"}
-        candidates = [make_case(f"{name}.{turn}-{index}", one) for index, one in enumerate(_list_smaller(query))]
-        found = find(candidates) if candidates else {}
-        wrong = [one for one in candidates if found.get(one.id) == verdict]
+        questions = {f"{name}.{turn}-{index}": one for index, one in enumerate(_list_smaller(smallest))}
+        candidates = {(one := make_case(key, question)).id: (one, question) for key, question in questions.items()}
+        found = find([one for one, _ in candidates.values()]) if candidates else {}
+        wrong = [pair for key, pair in candidates.items() if found.get(key) == verdict]
         if not wrong:
             break
-        case = min(wrong, key=lambda one: _measure(one.query))
+        case, smallest = min(wrong, key=lambda pair: _measure(pair[1]))
     return case
 
 
-def _make_query(random: Random) -> Json:
+def _make_query(random: Random) -> Query:
     data = [_choose_dim(random) for _ in range(random.choice(_RANKS))]
     special_zero = _happens(random, 0.5)
     target = _make_target(random, data, special_zero=special_zero)
-    query: Json = {
-        "operation": random.choice(list(SHAPE_OPERATIONS)),
-        "data": list(data),
-        "shape": list(target),
-        "special_zero": special_zero,
-    }
-    if _happens(random, 0.4):
-        _blur(random, query)
-    return query
+    operation = random.choice(list(SHAPE_OPERATIONS.values()))
+    question = Question[Sequence[AnyDim]](operation, data, target, special_zero)
+    return _blur(random, question) if _happens(random, 0.4) else question
 
 
 def _happens(random: Random, probability: float) -> bool:
@@ -124,71 +128,72 @@ def _replace_some(random: Random, target: list[int], probability: float, values:
         target[random.randrange(len(target))] = random.choice(values)
 
 
-def _blur(random: Random, query: Json) -> None:
-    """Makes some dims of a query partially known."""
-    name = random.choice(_NAMES)
-    for key in ("data", "shape"):
-        for index, dim in enumerate(query[key]):
-            if dim > 0 and _happens(random, 0.4):
-                low = random.choice((0, dim // 2, dim))
-                high = random.choice((dim, dim + 2, None))
-                query[key][index] = random.choice((None, [low, high], name, {"min": low, "max": high, "name": "B"}))
+def _blur(random: Random, question: Query) -> Query:
+    """Returns the query with some partially known dims."""
+    name = Expression(1, (Symbol(random.choice(_NAMES)),))
+
+    def blur(dim: AnyDim) -> AnyDim:
+        if not isinstance(dim, int) or dim <= 0 or not _happens(random, 0.4):
+            return dim
+        bounds = Interval(random.choice((0, dim // 2, dim)), random.choice((dim, min(dim + 2, MAX_DIM), None)))
+        return random.choice((None, Dim(bounds), Dim(ANY, name), bound_dim(bounds, Expression(1, (Symbol("B"),)))))
+
+    return question._replace(data=[*map(blur, question.data)], target=[*map(blur, question.target)])
 
 
-def _choose_rule(query: Json) -> str:
+def _choose_rule(question: Query) -> str:
     """Returns the rule of the suite whose cases are most similar."""
-    dims = [*query["data"], *query["shape"]]
-    if any(isinstance(dim, (str, dict)) for dim in dims):
+    dims = [*question.data, *question.target]
+    if any(find_name(dim) for dim in dims):
         return "symbols"
-    if not all(isinstance(dim, int) for dim in dims):
+    if not are_known(dims):
         return "partial"
-    if query["special_zero"] and 0 in query["shape"]:
-        return "copies" if -1 in query["shape"] else "target"
-    return "inferred" if -1 in query["shape"] else "volume"
+    if question.special_zero and 0 in question.target:
+        return "copies" if -1 in question.target else "target"
+    return "inferred" if -1 in question.target else "volume"
 
 
-def _list_smaller(query: Json) -> Iterator[Json]:
+def _list_smaller(question: Query) -> Iterator[Query]:
     """Yields queries that are simpler in one part and smaller by `_measure`."""
-    size = _measure(query)
-    for changed in _list_changed(query):
+    size = _measure(question)
+    for changed in _list_changed(question):
         if _measure(changed) < size:
             yield changed
 
 
-def _list_changed(query: Json) -> Iterator[Json]:
-    if query["special_zero"]:
-        yield {**query, "special_zero": False}
-    for key in ("data", "shape"):
-        items = query[key]
-        for index, item in enumerate(items):
-            yield {**query, key: [*items[:index], *items[index + 1 :]]}
-            for other in _list_simpler(item):
-                yield {**query, key: [*items[:index], other, *items[index + 1 :]]}
-    yield from _list_changed_pairs(query)
-
-
-def _list_changed_pairs(query: Json) -> Iterator[Json]:
-    """Yields queries in which a dim and an equal item have changed together."""
-    data, shape = query["data"], query["shape"]
-    for at, dim in enumerate(data):
-        for index in (index for index, item in enumerate(shape) if item == dim):
+def _list_changed(question: Query) -> Iterator[Query]:
+    if question.special_zero:
+        yield question._replace(special_zero=False)
+    for data in _list_changed_dims(question.data):
+        yield question._replace(data=data)
+    for target in _list_changed_dims(question.target):
+        yield question._replace(target=target)
+    # A dim and an equal item change together.
+    for at, dim in enumerate(question.data):
+        for index in (index for index, item in enumerate(question.target) if item == dim):
             for other in ([], *([simpler] for simpler in _list_simpler(dim))):
-                yield {
-                    **query,
-                    "data": [*data[:at], *other, *data[at + 1 :]],
-                    "shape": [*shape[:index], *other, *shape[index + 1 :]],
-                }
+                yield question._replace(
+                    data=[*question.data[:at], *other, *question.data[at + 1 :]],
+                    target=[*question.target[:index], *other, *question.target[index + 1 :]],
+                )
 
 
-def _list_simpler(item: Any) -> Iterator[Any]:  # noqa: ANN401 - a dim as JSON
-    if not isinstance(item, int):
+def _list_changed_dims(dims: Sequence[AnyDim]) -> Iterator[Sequence[AnyDim]]:
+    for index, dim in enumerate(dims):
+        for other in ([], *([simpler] for simpler in _list_simpler(dim))):
+            yield [*dims[:index], *other, *dims[index + 1 :]]
+
+
+def _list_simpler(dim: AnyDim) -> Iterator[int | None]:
+    if not isinstance(dim, int):
         yield from (2, None)
-    elif abs(item) > 1:
-        yield from (1, 2, abs(item) // 2, item + (1 if item < 0 else -1))
+    elif abs(dim) > 1:
+        yield from (1, 2, abs(dim) // 2, dim + (1 if dim < 0 else -1))
 
 
-def _measure(query: Json) -> tuple[int, int, int, bool]:
+def _measure(question: Query) -> tuple[int, int, int, bool]:
     """Returns the size of a query, which depends on its rank, partially known dims, numbers and special_zero."""
-    dims = [*query["data"], *query["shape"]]
-    blurred = [2 if isinstance(dim, (str, dict, list)) else 1 for dim in dims if not isinstance(dim, int)]
-    return len(dims), sum(blurred), sum(abs(dim) for dim in dims if isinstance(dim, int)), query["special_zero"]
+    dims = [*question.data, *question.target]
+    blurred = [1 if dim is None else 2 for dim in dims if not isinstance(dim, int)]
+    numbers = sum(abs(dim) for dim in dims if isinstance(dim, int))
+    return len(dims), sum(blurred), numbers, bool(question.special_zero)

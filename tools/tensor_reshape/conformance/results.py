@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tensor_reshape.conformance.cases import RULES, Case
 from tensor_reshape.conformance.programs import Reply
 from tensor_reshape.conformance.verdicts import Judgement, Verdict, find_other_reason, judge
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.wire.json_messages import Json
 
 FORMAT = 1
 """The version of the file format."""
@@ -108,8 +108,9 @@ def measure_query(difference: Difference) -> tuple[int, str]:
 
     With this key, the shortest query is the smallest example.
     """
-    query = {key: difference.query.get(key) for key in ("data", "shape", "expected", "strides", "bytes")}
-    return len(json.dumps(query)), difference.id
+    question = difference.query["question"]
+    shapes = {key: question.get(key) for key in ("data", "shape", "expectedShape")}
+    return len(json.dumps(shapes)), difference.id
 
 
 def read_results(path: Path) -> Results:
@@ -158,7 +159,7 @@ def count_results(
         elif judgement.verdict is not Verdict.AGREES:
             differences.append(_describe(case, reply, judgement))
         elif reply.record is not None and (reason := find_other_reason(case, reply.record)):
-            other_reasons[f"{reason}, not {case.right['error']['reason']}"] += 1
+            other_reasons[f"{reason}, not {case.right['rejection']['reason']}"] += 1
     return make(
         counts={rule: dict(sorted(row.items())) for rule, row in counts.items()},
         unsupported=dict(sorted(unsupported.items())),

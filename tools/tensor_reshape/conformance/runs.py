@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.programs import ProgramRunner, Reply
-from tensor_reshape.rules.json_format import Json
+from tensor_reshape.wire.json_messages import Json
 
 Result = TypeVar("Result")
 

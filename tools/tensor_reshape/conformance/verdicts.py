@@ -22,11 +22,11 @@ from tensor_reshape.conformance.answers import (
 )
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.conditions import find_admitted, find_excluded, list_values
-from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_query
+from tensor_reshape.conformance.instances import find_outside, list_instances, list_names
+from tensor_reshape.conformance.query_records import read_case_question
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, format_dim, format_dims
-from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import AnyQuestion
+from tensor_reshape.wire.json_messages import Json
 
 _MAX_INSTANCES = 200
 _MAX_QUOTED = 200
@@ -99,15 +99,15 @@ def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterato
     elif len(right.dims) != len(answer.dims):
         yield Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
-        yield from _judge_dims(read_rules_query(case.query), right.dims, answer.dims)
+        yield from _judge_dims(read_case_question(case.query), right.dims, answer.dims)
         yield from _judge_conditions(case, right, answer)
 
 
-def _judge_bytes(right: str | None, answer: str | None) -> Iterator[Judgement]:
+def _judge_bytes(right: bytes | None, answer: bytes | None) -> Iterator[Judgement]:
     if right is not None and answer is None:
         yield Judgement(Verdict.WEAKER, "nothing was executed")
-    elif right is not None and answer is not None and right != answer.lower():
-        yield Judgement(Verdict.WRONG_BYTES, f"the bytes are {answer[:_MAX_QUOTED]}")
+    elif right is not None and answer is not None and right != answer:
+        yield Judgement(Verdict.WRONG_BYTES, f"the bytes are {answer.hex()[:_MAX_QUOTED]}")
 
 
 def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | None) -> Judgement:
@@ -123,13 +123,13 @@ def _judge_conditions(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> It
     have = answer.conditions
     if right.conditions is None or have is None:  # an implementation that does not infer conditions omits this key
         return
-    candidates, is_complete = list_values(read_rules_query(case.query)), right.conditions_complete
+    candidates, is_complete = list_values(read_case_question(case.query)), right.conditions_complete
     if text := find_excluded(candidates, have):
         yield Judgement(Verdict.WRONG_SHAPE, text)
     if text := find_admitted(candidates, have, right.conditions, is_complete=is_complete or answer.conditions_complete):
         yield Judgement(Verdict.WRONG_SHAPE if answer.conditions_complete else Verdict.WEAKER, text)
     elif is_complete and not answer.conditions_complete:
-        yield Judgement(Verdict.WEAKER, "the conditions are complete, but conditions_complete is false")
+        yield Judgement(Verdict.WEAKER, "the conditions are complete, but conditionsComplete is false")
 
 
 def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence[AnyDim]) -> Iterator[Judgement]:
@@ -216,7 +216,7 @@ def find_other_reason(case: Case, record: Json) -> str:
     """Returns the reason of a rejection if the suite has another reason for it, and otherwise an empty text."""
     try:
         right, answer = read_answer(case.right), read_answer(record)
-    except (InvalidAnswerError, InvalidRequestError):
+    except InvalidAnswerError:
         return ""
     is_other = isinstance(right, Rejection) and isinstance(answer, Rejection) and answer.reason != right.reason
     return answer.reason if is_other and isinstance(answer, Rejection) else ""

@@ -18,8 +18,8 @@ from tensor_reshape.onnx.models import ModelError, Source
 from tensor_reshape.onnx.reports import describe_decision
 from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes
 from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, format_dim, format_dims
-from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.wire.json_messages import Json
 
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """The shape of each input, by the name of the input."""

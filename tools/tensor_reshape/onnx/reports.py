@@ -13,7 +13,10 @@ from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.json_format import Json, describe_condition, describe_dims
+from tensor_reshape.wire.batches import build_rejection
+from tensor_reshape.wire.dims import encode_shape, encode_target
+from tensor_reshape.wire.inference import encode_condition
+from tensor_reshape.wire.json_messages import Json, describe_message
 
 
 class Verdict(Enum):
@@ -99,21 +102,21 @@ class Finding:
             "name": node.name,
             "graph": node.graph,
             "output": node.output,
-            "data": describe_dims(node.data),
-            "target": describe_dims(node.target),
+            "data": _describe_shape(node.data),
+            "shape": _describe_target(node.target),
             "copying": list(node.copying),
             "data_from": node.data_from,
             "special_zero": node.special_zero,
-            "declared": describe_dims(self.declared),
-            "inferred": describe_dims(self.inferred),
+            "declared": _describe_shape(self.declared),
+            "inferred": _describe_shape(self.inferred),
             "verdict": self.verdict.value,
             "disagreements": list(self.disagreements),
             "origin": self.origin,
             "advice": self.advice,
         }
         if isinstance(answer, ReshapeError):
-            return {**record, "error": {"reason": str(answer.reason), "message": answer.message, "field": answer.field}}
-        return {**record, **answer.to_json()}
+            return {**record, "rejection": describe_message(build_rejection(answer))}
+        return {**record, "answer": answer.to_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +229,8 @@ class ModelReport:
             "verdicts": sorted(self.verdicts),
             "requires": [requirement.to_json() for requirement in self.requirements],
             "contradiction": [
-                {**describe_condition(condition), "node": node} for condition, node in self.contradiction
+                {"condition": describe_message(encode_condition(condition)), "node": node}
+                for condition, node in self.contradiction
             ],
             "failed_probes": [failed.to_json() for failed in self.failed_probes],
             "remarks": list(self.remarks),
@@ -241,14 +245,20 @@ def describe_decision(decision: Decision) -> Json:
     """Returns a decision in the form of JSON."""
     error = decision.error
     return {
-        "data": describe_dims(decision.data),
-        "target": describe_dims(decision.target),
-        "output": describe_dims(decision.output),
-        "error": None
-        if error is None
-        else {"reason": str(error.reason), "message": error.message, "field": error.field},
+        "data": _describe_shape(decision.data),
+        "shape": _describe_target(decision.target),
+        "output": _describe_shape(decision.output),
+        "rejection": None if error is None else describe_message(build_rejection(error)),
         "undecided": decision.cause,
     }
+
+
+def _describe_shape(dims: Sequence[AnyDim] | None) -> Json | None:
+    return None if dims is None else describe_message(encode_shape(dims))
+
+
+def _describe_target(items: Sequence[AnyDim] | None) -> Json | None:
+    return None if items is None else describe_message(encode_target(items))
 
 
 def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: InferredShape) -> str | None:

@@ -18,7 +18,8 @@ from tensor_reshape.onnx.constraints import Demand, find_contradiction, solve
 from tensor_reshape.onnx.formulas import list_words, read_formula
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, Symbol, make_expression
-from tensor_reshape.rules.json_format import Json, describe_condition
+from tensor_reshape.wire.inference import encode_condition
+from tensor_reshape.wire.json_messages import Json, describe_message
 
 _SHOWN_NODES = 3
 
@@ -84,7 +85,7 @@ class Requirement:
     def to_json(self) -> Json:
         """Returns the requirement in the form of JSON."""
         return {
-            **describe_condition(self.condition),
+            "condition": describe_message(encode_condition(self.condition)),
             "nodes": list(self.nodes),
             "graph": self.graph,
             "verdict": self.verdict.value,

@@ -10,17 +10,13 @@
   happen while a lock of the service is held, for at most one query or result at a time.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any, TypeVar
-
-from google.protobuf import json_format
-from google.protobuf.message import Message
+from typing import Any
 
 from tensor_reshape.rules.batches import ReportBug
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_BATCH_ITEMS
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.encoded_queries import EncodedQueries
@@ -30,6 +26,15 @@ from tensor_reshape.server.service.works import Work, always
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import decode_batch_items, encode_batch_result, write_batch_results
 from tensor_reshape.wire.inference import build_infer_response, read_question
+from tensor_reshape.wire.json_messages import (
+    DECODER,
+    Json,
+    parse_json,
+    read_message,
+    reject_json,
+    reject_text,
+    write_message,
+)
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
 
 MAX_QUESTION_BYTES = 64 * 1024
@@ -41,18 +46,14 @@ MAX_BATCH_BYTES = 1024 * 1024
 The server needs as much time for a JSON batch of this size as for the largest protobuf batch.
 """
 
-_MAX_DEPTH = 32  # the JSON of a valid query has at most ten levels of nesting
-_MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
 # Most batch items have fewer characters than this. The JSON scanner first gets a copy of this length, because copying
 # 64 KiB for each short item would take longer.
 _USUAL_CHARACTERS = 1024
-_OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
 _BEGIN = re.compile(rf'{_BLANK}{{{_BLANK}"{_ITEMS}"{_BLANK}:{_BLANK}\[')
 _FIRST, _NEXT = re.compile(_BLANK), re.compile(rf"{_BLANK},{_BLANK}")
 _END = re.compile(rf"{_BLANK}\]{_BLANK}}}{_BLANK}")
-_AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
@@ -70,61 +71,13 @@ def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
     )
 
 
-def parse_body(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> Json:
     """Returns the JSON object in a body.
 
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     return parse_json(_decode(body))
-
-
-def parse_json(text: str) -> dict[str, Any]:
-    """Returns the value of a JSON text, which must be an object.
-
-    Raises:
-        InvalidRequestError: the reason is MESSAGE_MALFORMED.
-    """
-    try:
-        document = _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:  # `int` also raises ValueError for numbers with too many digits
-        raise _reject_text(error, "the body") from None
-    if not isinstance(document, dict):
-        problem = "the body is not a JSON object"
-        raise _reject(problem)
-    return document
-
-
-def read_message(kind: type[_AnyMessage], document: Any, path: str = "") -> _AnyMessage:  # noqa: ANN401 - of JSON
-    """Returns a message that is read from a JSON value.
-
-    Args:
-        kind: the class of the message.
-        document: the JSON value.
-        path: the path of the value in the body, which is empty for the body itself.
-
-    Raises:
-        InvalidRequestError: the reason is MESSAGE_MALFORMED, with the error text of protobuf.
-    """
-    if not isinstance(document, dict):  # without this check, protobuf would accept an empty list instead of an object
-        problem = f"{path or 'the body'} is not a JSON object"
-        raise _reject(problem, path)
-    try:
-        return json_format.ParseDict(document, kind(), max_recursion_depth=_MAX_DEPTH)
-    except json_format.ParseError as error:
-        text, field = _explain(str(error), kind.DESCRIPTOR.name)
-        field = f"{path}.{field}".strip(".")
-        problem = f"{field or 'the body'}: {text}"
-        raise _reject(problem, field) from None
-    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
-    except (TypeError, AttributeError, OverflowError, SystemError):
-        problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
-        raise _reject(problem, path) from None
-
-
-def write_message(message: Message) -> bytes:
-    """Returns a message as JSON."""
-    return json.dumps(json_format.MessageToDict(message), separators=(",", ":")).encode()
 
 
 def _read_question(body: bytes) -> ShapeRequest:
@@ -163,7 +116,7 @@ def _read_short(text: str) -> list[Any]:
     """Returns the items of a short JSON batch that does not begin with the list of items."""
     if len(text) > MAX_QUESTION_BYTES:
         problem = f'a body of more than {MAX_QUESTION_BYTES} characters must begin with {{"{_ITEMS}":['
-        raise _reject(problem)
+        raise reject_json(problem)
     document = parse_json(text)
     items = document.get(_ITEMS)
     if set(document) - {_ITEMS} or not isinstance(items, list | None):
@@ -183,7 +136,7 @@ def _split_items(text: str, position: int) -> Iterator[Any]:
         begin = (_NEXT if index else _FIRST).match(text, position)
         if begin is None:
             problem = f"{_ITEMS}[{index - 1}] is not followed by a comma or by the end of the batch"
-            raise _reject(problem)
+            raise reject_json(problem)
         value, position = _read_item(text, begin.end(), f"{_ITEMS}[{index}]")
         yield value
 
@@ -199,7 +152,7 @@ def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
     """
     for characters in (_USUAL_CHARACTERS, MAX_QUESTION_BYTES):
         try:
-            value, end = _DECODER.raw_decode(text[position : position + characters])
+            value, end = DECODER.raw_decode(text[position : position + characters])
         # the error may only mean that the JSON value is longer than this part of the text
         except (ValueError, RecursionError) as error:
             problem = error
@@ -207,17 +160,8 @@ def _read_item(text: str, position: int, path: str) -> tuple[Any, int]:
             return value, position + end
     if position + MAX_QUESTION_BYTES < len(text) and not isinstance(problem, RecursionError):
         text = f"{path} is not JSON, or has more than {MAX_QUESTION_BYTES} characters"
-        raise _reject(text, path)
-    raise _reject_text(problem, path)
-
-
-def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a JSON object, and rejects duplicate names, because JSON parsers differ in how they treat duplicates."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        message = "an object contains the same name twice"
-        raise ValueError(message)
-    return found
+        raise reject_json(text, path)
+    raise reject_text(problem, path)
 
 
 def _decode(body: bytes) -> str:
@@ -225,33 +169,4 @@ def _decode(body: bytes) -> str:
         return body.decode()
     except UnicodeDecodeError as error:
         problem = f"the body is not UTF-8 at byte {error.start}"
-        raise _reject(problem) from None
-
-
-def _explain(text: str, root: str) -> tuple[str, str]:
-    """Splits an error text of protobuf into an explanation without field names and the path of the wrong value.
-
-    Some texts of protobuf contain the full path of the value, which begins with the message `root`. Other texts contain
-    only the names of the fields around the value, so the returned path consists of these names without list indices.
-    """
-    pattern = re.compile(rf' at "?{root}((?:\.\w+|\[\d+\])*)"?')
-    found = pattern.search(text)
-    field = found[1].lstrip(".") if found else ".".join(_OUTER_FIELD.findall(text))
-    words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
-    if words.startswith("int() argument"):  # protobuf passes on this text of Python
-        words = "an object or a list is not a number"
-    if "expected string or bytes-like object" in words:
-        words = "a list is not an object, and a number is not a text"
-    return words[:_MAX_CHARACTERS].rstrip("."), field
-
-
-def _reject_text(error: Exception, path: str) -> InvalidRequestError:
-    cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
-    return _reject(f"{path} is not JSON: {cause}")
-
-
-def _reject(text: str, field: str = "") -> InvalidRequestError:
-    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, field)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_check_names)
+        raise reject_json(problem) from None

@@ -20,14 +20,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.json_format import Json
-from tensor_reshape.server.http.json_methods import parse_body, read_message
+from tensor_reshape.server.http.json_methods import parse_body
 from tensor_reshape.server.http.requests import CLOSE, is_compressed
 from tensor_reshape.server.oip.contents import pack_numbers
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.requests import Request
 from tensor_reshape.server.oip_rest.responses import LENGTH_HEADER, build_error
+from tensor_reshape.wire.json_messages import Json, read_message
 
 MAX_JSON_BYTES = 1024 * 1024
 """Maximum size of the JSON of a request in bytes.

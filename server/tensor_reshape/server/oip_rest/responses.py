@@ -10,7 +10,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from starlette.responses import Response
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.rules.json_format import Json
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.engine.statuses import Failure
 from tensor_reshape.server.http.responses import JsonForm, build_document, build_headers, find_code
@@ -18,6 +17,7 @@ from tensor_reshape.server.oip.contents import unpack_numbers
 from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.server.oip.responses import describe_output
+from tensor_reshape.wire.json_messages import Json
 from tensor_reshape.wire.tensors import TensorView
 
 LENGTH_HEADER = "inference-header-content-length"

@@ -1,0 +1,167 @@
+"""Messages in protobuf's JSON mapping, which the service, the SDK, the command line and the conformance suite share.
+
+- A reader accepts field names in lowerCamelCase and as in the proto file, and 64-bit numbers as numbers and as text. It
+  rejects duplicate names and unknown names. Its errors name the position or the field of the fault.
+- `describe_message` writes 64-bit numbers as numbers, because Python and most files of JSON have exact integers.
+  `write_message` writes them as text, as the mapping demands, because JavaScript cannot represent all of them.
+"""
+
+import json
+import re
+from typing import Any, TypeAlias, TypeVar, cast
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+
+Json: TypeAlias = dict[str, Any]
+
+_MAX_DEPTH = 32  # the JSON of a valid message has at most ten levels of nesting
+_MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
+_OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
+_LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
+_AnyMessage = TypeVar("_AnyMessage", bound=Message)
+
+
+class _DuplicateNameError(ValueError):
+    """An object contains the same name twice."""
+
+
+def parse_json(text: str, path: str = "the body") -> Json:
+    """Returns the value of a JSON text, which must be an object and is called `path` in errors.
+
+    Raises:
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
+    """
+    try:
+        document = DECODER.decode(text)
+    except (ValueError, RecursionError) as error:  # `int` raises ValueError for too many digits
+        raise reject_text(error, path) from None
+    if not isinstance(document, dict):
+        problem = f"{path} is not a JSON object"
+        raise reject_json(problem)
+    return document
+
+
+def read_message(
+    kind: type[_AnyMessage],
+    document: Any,  # noqa: ANN401 - of JSON
+    path: str = "",
+    *,
+    ignores_unknown: bool = False,
+) -> _AnyMessage:
+    """Returns a message that is read from a JSON value.
+
+    Args:
+        kind: the class of the message.
+        document: the JSON value.
+        path: the path of the value in the body, which is empty for the body itself.
+        ignores_unknown: whether unknown names are ignored.
+
+    Raises:
+        InvalidRequestError: the reason is MESSAGE_MALFORMED, with the error text of protobuf.
+    """
+    _check_objects(document, cast("Descriptor", kind.DESCRIPTOR), path)
+    try:
+        return json_format.ParseDict(document, kind(), ignores_unknown, max_recursion_depth=_MAX_DEPTH)
+    except json_format.ParseError as error:
+        text, field = _explain(str(error), kind.DESCRIPTOR.name)
+        field = f"{path}.{field}".strip(".")
+        problem = f"{field or 'the body'}: {text}"
+        raise reject_json(problem, field) from None
+    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
+    except (TypeError, AttributeError, OverflowError, SystemError):
+        problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
+        raise reject_json(problem, path) from None
+
+
+def _check_objects(value: object, kind: Descriptor, path: str) -> None:
+    """Checks that the value of each message is an object, because protobuf reads an empty list as an empty message."""
+    if not isinstance(value, dict):
+        problem = f"{path or 'the body'} is not a JSON object"
+        raise reject_json(problem, path)
+    for name, item in value.items():
+        field = kind.fields_by_camelcase_name.get(name) or kind.fields_by_name.get(name)
+        if field is None or field.message_type is None or item is None or field.message_type.GetOptions().map_entry:
+            continue
+        place = f"{path}.{name}".lstrip(".")
+        if not field.is_repeated:
+            _check_objects(item, field.message_type, place)
+        elif isinstance(item, list):
+            for index, one in enumerate(item):
+                _check_objects(one, field.message_type, f"{place}[{index}]")
+
+
+def write_message(message: Message) -> bytes:
+    """Returns a message as JSON, to the letter of the mapping."""
+    return json.dumps(json_format.MessageToDict(message), separators=(",", ":")).encode()
+
+
+def describe_message(message: Message) -> Json:
+    """Returns a message as a JSON object whose 64-bit numbers are numbers."""
+    record: Json = json_format.MessageToDict(message)
+    _restore_numbers(record, cast("Descriptor", message.DESCRIPTOR))
+    return record
+
+
+def _restore_numbers(record: Json, kind: Descriptor) -> None:
+    for name, value in record.items():
+        field = kind.fields_by_camelcase_name[name]
+        if field.cpp_type in _LONG_TYPES:
+            record[name] = [int(item) for item in value] if isinstance(value, list) else int(value)
+        elif field.message_type is not None and field.message_type.GetOptions().map_entry:
+            record[name] = dict(sorted(value.items()))  # protobuf does not keep the order of a map
+        elif field.message_type is not None:
+            for item in value if isinstance(value, list) else [value]:
+                _restore_numbers(item, field.message_type)
+
+
+def reject_text(error: Exception, path: str) -> InvalidRequestError:
+    """Returns the error of a text that is not JSON, for an exception of the parser."""
+    return reject_json(f"{path} is not JSON{_find_cause(error)}")
+
+
+def reject_json(text: str, field: str = "") -> InvalidRequestError:
+    """Returns the error of JSON that is not the expected message."""
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, field)
+
+
+def _find_cause(error: Exception) -> str:
+    """Returns the place or the cause of a fault in a text, as the end of a message."""
+    if isinstance(error, json.JSONDecodeError):
+        line = "" if error.lineno == 1 else f"line {error.lineno}, "
+        return f" at {line}character {error.colno}"
+    if isinstance(error, _DuplicateNameError):
+        return ": an object contains the same name twice"
+    return ": it is nested too deeply" if isinstance(error, RecursionError) else ": a number has too many digits"
+
+
+def _check_names(pairs: list[tuple[str, Any]]) -> Json:
+    """Returns a JSON object, and rejects duplicate names, because JSON parsers differ in how they treat duplicates."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _DuplicateNameError
+    return found
+
+
+def _explain(text: str, root: str) -> tuple[str, str]:
+    """Splits an error text of protobuf into an explanation without field names and the path of the wrong value.
+
+    Some texts of protobuf contain the full path of the value, which begins with the message `root`. Other texts contain
+    only the names of the fields around the value, so the returned path consists of these names without list indices.
+    """
+    pattern = re.compile(rf' at "?{root}((?:\.\w+|\[\d+\])*)"?')
+    found = pattern.search(text)
+    field = found[1].lstrip(".") if found else ".".join(_OUTER_FIELD.findall(text))
+    words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
+    if words.startswith("int() argument"):  # protobuf passes on this text of Python
+        words = "an object or a list is not a number"
+    if "expected string or bytes-like object" in words:
+        words = "a list is not an object, and a number is not a text"
+    return words[:_MAX_CHARACTERS].rstrip("."), field
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_check_names)
+"""The parser of JSON, which raises ValueError for a duplicate name."""
