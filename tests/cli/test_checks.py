@@ -33,7 +33,7 @@ def test_check_command_prints_a_line_for_each_reshape_node(tmp_path: Path, serve
     ]
     record = json.loads(run_command("check", "--json", path).output)
     assert record["counts"]["known"] == 1
-    assert record["nodes"][0]["shape"] == [{"min": 1, "max": None, "name": "N"}, 12]
+    assert record["nodes"][0]["answer"]["shape"]["dims"] == [-1, 12]
     assert run_command("check", "--explain", path).text.splitlines()[1:3] == [
         "  shape[0] is 0 and special_zero is true: data dim 0, N (1..)",
         "  shape[1] is -1: N*12 / N = 12",
@@ -165,11 +165,11 @@ def test_check_command_prints_requirements_of_elements_only_with_explain(tmp_pat
 def test_check_command_writes_requirements_as_json(tmp_path: Path):
     record = json.loads(run_command("check", "--json", save(tmp_path, CONTRADICTING)).output)
     assert record["verdict"] == "contradiction"
-    assert [(one["text"], one["nodes"], one["verdict"]) for one in record["requires"]] == [
+    assert [(one["condition"]["text"], one["nodes"], one["verdict"]) for one in record["requires"]] == [
         ("n = 2", [0], "frozen"),
         ("n = 3", [1], "frozen"),
     ]
-    assert [(one["text"], one["node"]) for one in record["contradiction"]] == [("n = 2", 0), ("n = 3", 1)]
+    assert [(one["condition"]["text"], one["node"]) for one in record["contradiction"]] == [("n = 2", 0), ("n = 3", 1)]
     assert record["profiles"] == []
 
 
@@ -193,8 +193,8 @@ def test_check_command_writes_profiles_as_json(tmp_path: Path):
     accepted, rejected = record["profiles"]
     (node,) = accepted.pop("nodes")
     assert accepted == {"inputs": {"x": [1, 16, 4, 4]}, "result": "accepted", "failures": []}
-    assert (node["data"], node["target"], node["output"]) == ([1, 16, 4, 4], [1, 256], [1, 256])
-    assert [one["error"]["reason"] for one in rejected["nodes"]] == ["VOLUME_MISMATCH"]
+    assert (node["data"]["dims"], node["shape"]["items"], node["output_shape"]["dims"]) == ([1, 16, 4, 4], [1, 256], [1, 256])
+    assert [one["rejection"]["reason"] for one in rejected["nodes"]] == ["VOLUME_MISMATCH"]
 
 
 def test_check_command_names_what_a_profile_leaves_undecided(tmp_path: Path):

@@ -16,7 +16,7 @@ from conformance_runs import write_program
 from server_processes import ServerProcess
 from tensor_reshape.conformance.results import read_results
 
-REJECTS = "for query in queries(): write({'id': query['id'], 'error': {'reason': 'NO'}})"
+REJECTS = "for query in queries(): write({'id': query['id'], 'rejection': {'reason': 'NO'}})"
 SUPPORTS_NOTHING = "for query in queries(): write({'unsupported': 'anything'})"
 COPIES = ("--rule", "copies")
 
@@ -64,7 +64,8 @@ def test_random_conformance_cases_find_the_smallest_difference(server: ServerPro
     wrong = run(REJECTS, "--random", "20", "--seed", "1")
     head, record = wrong.text.splitlines()[-2:]
     assert (wrong.code, head) == (1, "The smallest case found with spurious_error:")
-    assert (json.loads(record)["data"], json.loads(record)["shape"]) == ([], [])
+    question = json.loads(record)["question"]
+    assert (question["data"], question["shape"]) == ({"shape": {}}, {})
 
 
 @pytest.mark.parametrize("options", [("--seed", "1"), ("--random", "5", "--size", "core"), ("--random", "0")], ids=str)

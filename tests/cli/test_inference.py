@@ -64,8 +64,8 @@ def test_infer_explain_prints_a_line_for_each_dim(server: ServerProcess):
     assert lines[0].startswith("shape[0] is 0 and special_zero is true")
     assert lines[1] == "shape[1] is -1: N*C*4 / N = 4*C"
     copied, inferred = read(server, *NAMED, "--explain")["origins"]
-    assert (copied["kind"], copied["data_index"]) == ("copied", 0)
-    assert (inferred["kind"], inferred["divisor"]) == ("inferred", "N")
+    assert (copied["kind"], copied["dataIndex"]) == ("KIND_COPIED", 0)
+    assert (inferred["kind"], inferred["divisor"]) == ("KIND_INFERRED", "N")
     assert set(inferred) == {"kind", "text", "dividend", "divisor"}
 
 
@@ -73,7 +73,7 @@ def test_infer_command_prints_conditions_after_the_shape(server: ServerProcess):
     arguments = ["--data", "B,C", "--shape", "D,C", "--no-special-zero"]
     assert infer(server, *arguments).text == "D,C\nrequires: B = D unless C = 0"
     (condition,) = read(server, *arguments)["conditions"]
-    assert (condition["text"], condition["unless_zero"]) == ("B = D unless C = 0", "C")
+    assert (condition["text"], condition["unlessZero"]) == ("B = D unless C = 0", {"factors": [{"name": "C"}]})
 
 
 def test_infer_prints_a_rejection_as_one_line_or_json(server: ServerProcess):
@@ -81,7 +81,7 @@ def test_infer_prints_a_rejection_as_one_line_or_json(server: ServerProcess):
     assert (outcome.code, outcome.text, len(outcome.errors)) == (3, "", 1)
     assert outcome.errors[0].endswith("[NOT_DIVISIBLE]")
     outcome = infer(server, *REJECTED, "--explain", "--json")
-    metadata = json.loads(outcome.output)["metadata"]
+    metadata = json.loads(outcome.output)["rejection"]["metadata"]
     assert (outcome.code, outcome.errors, metadata["rule"], "divides 6" in metadata["accepted"]) == (3, [], "3", True)
 
 

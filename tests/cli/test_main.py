@@ -18,7 +18,7 @@ def run(*arguments: str | Path) -> Outcome:
 
 def test_rejection_exits_with_3_and_prints_json_on_request(server: ServerProcess):
     outcome = run(*INFER, "--server", server.address, "--json")
-    report = json.loads(outcome.output)
+    report = json.loads(outcome.output)["rejection"]
     assert (outcome.code, outcome.errors, report["reason"], report["field"]) == (3, [], "NOT_DIVISIBLE", "shape[1]")
     assert report["metadata"]["index"] == "1"
 

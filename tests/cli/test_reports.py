@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from command_line import NOBODY, PROGRAM, run_command
+from conformance_runs import write_question
 from tensor_reshape.cli.reports import choose_exit_code, report, underline
 from tensor_reshape.client import CallTimeoutError, LimitError, Reason, UnavailableError
 from terminals import run_on_terminal, strip_styles
@@ -58,7 +59,7 @@ def test_json_error_on_a_terminal_is_plain_text():
 
 def test_rejected_batch_line_error_has_file_name_and_line_number(tmp_path: Path):
     batch = tmp_path / "questions.jsonl"
-    lines = [{"data": [6], "shape": [6], "special_zero": True}, {"data": [7], "shape": [8], "special_zero": True}]
+    lines = [{"question": write_question()}, {"question": write_question(shape=[8])}]
     batch.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     command = (PROGRAM, "infer", "--batch", batch, "--local")
     with Path(os.devnull).open("w") as nowhere:
@@ -144,7 +145,7 @@ def test_json_error_goes_to_stderr_if_the_reader_of_stdout_is_gone():
     os.close(reader)
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
-    assert json.loads(done.stderr.splitlines()[0])["reason"] == "NOT_DIVISIBLE"
+    assert json.loads(done.stderr.splitlines()[0])["rejection"]["reason"] == "NOT_DIVISIBLE"
 
 
 def test_exit_codes_distinguish_operating_system_and_connection_errors():

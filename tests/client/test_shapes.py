@@ -20,9 +20,16 @@ UNRANKED = InferredShape(ShapeAnswer(None))
 
 def test_inferred_shape_to_json_returns_json_serializable_values():
     record = MIXED.to_json()
-    assert record["shape"][0] == {"min": 0, "max": None, "name": "N"}
+    assert record["shape"] == {
+        "dims": [-1, -1, -1, -1, 7],
+        "partial": [
+            {"index": 0, "symbol": {"name": "N"}},
+            {"index": 1, "expression": {"coefficient": 4, "factors": [{"name": "C"}]}},
+            {"index": 2, "interval": {"min": 2, "max": 8}},
+        ],
+    }
     assert json.loads(json.dumps(record)) == record
-    assert UNRANKED.to_json() == {"shape": None}
+    assert (SCALAR.to_json()["shape"], "shape" in UNRANKED.to_json()) == ({}, False)
 
 
 def test_inferred_shape_behaves_like_a_sequence():

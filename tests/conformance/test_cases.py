@@ -6,14 +6,13 @@ from pathlib import Path
 from tensor_reshape.conformance.cases import RULES, SUITE, list_cases, read_version, split_line
 
 ROOT = Path(__file__).parents[2]
+QUESTION = {"data": {"shape": {"dims": [2, 3]}}, "shape": {"items": [-1]}}
 CASE = {
     "id": "inferred/six",
     "rule": "inferred",
-    "operations": ["static_reshape", "reshape"],
-    "data": [2, 3],
-    "shape": [-1],
-    "special_zero": False,
-    "answer": {"shape": [6]},
+    "operations": ["OPERATION_STATIC_RESHAPE", "OPERATION_RESHAPE"],
+    "question": QUESTION,
+    "result": {"answer": {"shape": {"dims": [6]}}},
     "because": "So it is.",
 }
 
@@ -21,10 +20,9 @@ CASE = {
 def test_conformance_case_line_becomes_one_query_per_operation():
     static, reshape = split_line(CASE)
     assert (static.id, reshape.id) == ("inferred/six@static_reshape", "inferred/six@reshape")
-    query = {"id": static.id, "operation": "static_reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
-    assert static[1:] == ("inferred", query, {"shape": [6]}, "So it is.")
-    without = {key: value for key, value in CASE.items() if key != "special_zero"}
-    assert all("special_zero" not in case.query for case in split_line(without))
+    question = {"operation": "OPERATION_STATIC_RESHAPE", **QUESTION}
+    query = {"id": static.id, "question": question}
+    assert static[1:] == ("inferred", query, CASE["result"], "So it is.")
 
 
 def test_list_cases_returns_each_conformance_case_once():

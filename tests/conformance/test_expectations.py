@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance_runs import BOUNDED, make_case, make_results
+from conformance_runs import BOUNDED, UNRANKED, make_case, make_results, write_shape
 from tensor_reshape.conformance.expectations import compare, read_expectation, write_expectation
 
 WRONG, LATER = make_case("inferred/wrong"), make_case("inferred/later")
-RESULTS = make_results((WRONG, {"shape": [7]}), (BOUNDED, {"shape": None}), (LATER, {"shape": [6]}))
+RESULTS = make_results((WRONG, write_shape(7)), (BOUNDED, UNRANKED), (LATER, write_shape(6)))
 RUN = {WRONG.id, BOUNDED.id, LATER.id}
 EXPECTED = {WRONG.id: "wrong_shape", BOUNDED.id: "weaker"}
 

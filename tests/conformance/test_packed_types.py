@@ -1,6 +1,7 @@
 """Every case that was executed: the same bytes through a server, and the elements that the documents draw."""
 
 import re
+from base64 import b64decode
 from math import prod
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.arrays import DTYPES, build_array, view_array
+from tensor_reshape.wire.json_messages import read_message
 from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.conformance_cases import Case, load_recorded
 
@@ -27,7 +29,12 @@ COMMENT_PICTURES = re.compile(r"((?:\|\d{8})+)\|\n(?: *//.*\n)*? *DATA_TYPE_(\w+
 
 
 def read_type(case: Case) -> DataType:
-    return DataType[case["data_type"].upper()]
+    name: str = case["question"]["data"]["dataType"]
+    return DataType[name.removeprefix("DATA_TYPE_")]
+
+
+def read_bytes(case: Case) -> bytes:
+    return b64decode(case["question"]["data"]["data"])
 
 
 def test_recorded_openvino_cases_cover_every_packed_data_type():
@@ -41,35 +48,34 @@ def test_server_returns_the_bytes_recorded_from_openvino(server: ServerProcess):
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
         for case in (*CASES, *LAYOUTS):
             number = tensor_pb2.DataType.ValueType(read_type(case))
-            data = tensor_pb2.Tensor(
-                data_type=number, dims=case["data"], strides=case.get("strides"), data=bytes.fromhex(case["bytes"])
-            )
-            if "strides" in case:
-                asked = reshape_pb2.StaticReshapeRequest(
-                    data=data, shape=reshape_pb2.TargetShape(items=case["shape"]), special_zero=case["special_zero"]
-                )
+            question = case["question"]
+            data = read_message(tensor_pb2.Tensor, question["data"])
+            if "strides" in question["data"]:
+                target = read_message(reshape_pb2.TargetShape, question["shape"])
+                asked = reshape_pb2.StaticReshapeRequest(data=data, shape=target, special_zero=question["specialZero"])
                 output = stub.StaticReshape(asked, timeout=60).output
             else:
-                items = np.array(case["shape"], "<i8")
+                items = np.array(question["shape"].get("items", []), "<i8")
                 shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=items.shape, data=items.tobytes())
                 request = reshape_pb2.ReshapeRequest(data=data, shape=shape, special_zero=False)
                 output = stub.Reshape(request, timeout=60).output
-            want = (number, case["recorded"]["shape"], case["recorded"]["bytes"])
+            dims = case["recorded"]["answer"]["shape"].get("dims", [])
+            want = (number, dims, case["recorded"]["bytes"])
             assert (output.data_type, list(output.dims), output.data.hex()) == want, case["id"]
             assert list(output.strides) == [], case["id"]
 
 
 def test_packed_arrays_have_the_elements_and_bytes_of_openvino():
     for case in CASES:
-        data_type, raw = read_type(case), bytes.fromhex(case["bytes"])
-        assert count_bytes(data_type, case["data"]) == len(raw), case["id"]
+        data_type, raw, dims = read_type(case), read_bytes(case), case["question"]["data"]["dims"]
+        assert count_bytes(data_type, dims) == len(raw), case["id"]
         if data_type not in DTYPES:
             continue
-        array = build_array(TensorView(data_type, case["data"], None, memoryview(raw)))
-        elements = np.array(case["recorded"]["elements"], np.float32).reshape(case["data"])
+        array = build_array(TensorView(data_type, dims, None, memoryview(raw)))
+        elements = np.array(case["recorded"]["elements"], np.float32).reshape(dims)
         np.testing.assert_array_equal(array.astype(np.float32), elements, err_msg=case["id"])
         packed, want = view_array(elements.astype(DTYPES[data_type]), "data").payload, bytearray(raw)
-        used: int = prod(case["data"]) * data_type.bits % 8
+        used: int = prod(dims) * data_type.bits % 8
         if used:
             want[-1] &= (1 << used) - 1  # spare bits are written as 0
         assert packed.hex() == want.hex(), case["id"]
@@ -104,5 +110,4 @@ def test_documented_bit_layouts_of_packed_types_are_correct():
         data_type = read_type(case)
         if data_type.is_packed and data_type.kind is not ElementKind.FLOAT:
             elements = [item % 2**data_type.bits for item in case["recorded"]["elements"]]
-            picture = pictures[case["data_type"]]
-            assert read_picture(picture, bytes.fromhex(case["bytes"]), len(elements)) == elements, case["id"]
+            assert read_picture(pictures[str(data_type)], read_bytes(case), len(elements)) == elements, case["id"]

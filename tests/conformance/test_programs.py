@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance_runs import RIGHT, make_cases, run_code, write_program
+from conformance_runs import RIGHT, make_cases, run_code, write_program, write_shape
 from tensor_reshape.conformance import programs
 from tensor_reshape.conformance.programs import ProgramError, ProgramRunner
 
-ANSWER = "write({'id': query['id'], 'shape': [6]})"
+ANSWER = "write({'id': query['id'], **shape(6)})"
 
 
 @pytest.fixture(autouse=True)
@@ -19,12 +19,12 @@ def few_failures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_conformance_answers_are_matched_by_id_or_order():
-    shapes = [{"shape": [number]} for number in range(5)]
-    by_id = "write({'id': query['id'], 'shape': [int(query['id'][9])]})"
+    shapes = [write_shape(number) for number in range(5)]
+    by_id = "write({'id': query['id'], **shape(int(query['id'][9]))})"
     assert run_code(f"for query in reversed(list(queries())): {by_id}")[0] == shapes
-    assert run_code("for number, query in enumerate(queries()): write({'shape': [number]})")[0] == shapes
+    assert run_code("for number, query in enumerate(queries()): write(shape(number))")[0] == shapes
     answers, why, _ = run_code(
-        "for number, _ in enumerate(queries()): print('{oh' if number == 2 else '{\"shape\": [6]}')"
+        "for number, _ in enumerate(queries()): print('{oh' if number == 2 else json.dumps(shape(6)))"
     )
     assert answers == [RIGHT, RIGHT, "garbage", RIGHT, RIGHT]
     assert why[2] == "the answer is not a JSON object: {oh"
@@ -36,16 +36,16 @@ def test_answer_lines_with_unknown_ids_are_ignored():
         for query in queries(): print("warning"); {ANSWER}; write({{'id': 'x'}})
     """
     assert run_code(code)[0] == [RIGHT] * 5
-    code = "for query in queries(): [write({'id': query['id'], 'shape': [n]}) for n in (6, 7)]"
+    code = "for query in queries(): [write({'id': query['id'], **shape(n)}) for n in (6, 7)]"
     assert run_code(code)[0] == [RIGHT] * 5  # the first answer of a query counts
     with pytest.raises(ProgramError, match=r'it wrote \{"id": "xinferred/'):
-        run_code("for query in queries(): write({'id': 'x' + query['id'], 'shape': [6]})")
+        run_code("for query in queries(): write({'id': 'x' + query['id'], **shape(6)})")
 
 
 def test_conformance_program_may_send_its_name_and_versions():
     code = """
         write({'implementation': {'name': 'mine', 'versions': {'lib': '1'}}})
-        for query in queries(): write({'shape': [6]})
+        for query in queries(): write(shape(6))
     """
     answers, _, runner = run_code(code)
     assert (answers, runner.introduction) == ([RIGHT] * 5, {"name": "mine", "versions": {"lib": "1"}})
@@ -102,12 +102,12 @@ def test_conformance_program_that_never_answers_raises_an_error(monkeypatch: pyt
 
 
 def test_conformance_program_may_answer_without_reading_its_input():
-    code = "os.close(0)\nfor number in range(400): write({'id': f'inferred/{number}@reshape', 'shape': [6]})"
+    code = "os.close(0)\nfor number in range(400): write({'id': f'inferred/{number}@reshape', **shape(6)})"
     assert run_code(code, count=400)[0] == [RIGHT] * 400
 
 
 def test_endless_program_output_is_truncated_in_the_report():
-    endless_answer = 'print(end=\'{"id": "inferred/0@reshape", "shape": [\')\nwhile True: print(end=\'1, \' * 65536)'
+    endless_answer = 'print(end=\'{"id": "inferred/0@reshape", "answer": [\')\nwhile True: print(end=\'1, \' * 65536)'
     for code, failure in (
         (endless_answer, "garbage"),
         ("[sys.stderr.write('y' * 65536) for _ in range(100)]; os.abort()", "crash"),
@@ -120,19 +120,19 @@ def test_output_line_without_a_valid_answer_is_garbage():
     for value in (
         "[" * 50_000,
         '{"id": 1}',
-        '{"shape": 1' + "0" * 5000 + "}",
+        '{"answer": 1' + "0" * 5000 + "}",
         "null",
         "[" * 500 + "]" * 500,
-        '{"shape": [6], "more": ' + "[" * 500 + "]" * 500 + "}",
+        '{"answer": {}, "more": ' + "[" * 500 + "]" * 500 + "}",
         "\\xff\\xfe",
         '"\\\\ud800"',
     ):
         answers, _, _ = run_code(f"""
             for number, query in enumerate(queries()):
-                sys.stdout.buffer.write(b'''{value}\\n''' if number else b'{{"shape": [6]}}\\n')
+                sys.stdout.buffer.write(b'''{value}\\n''' if number else json.dumps(shape(6)).encode() + b'\\n')
         """)
         assert answers[0] == RIGHT, value[:40]
-        assert all(one == "garbage" or "shape" not in one for one in answers[1:]), value[:40]
+        assert all(one == "garbage" or "answer" not in one for one in answers[1:]), value[:40]
 
 
 def test_conformance_program_that_exits_early_is_restarted(tmp_path: Path):

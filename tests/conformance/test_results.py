@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance_runs import BECAUSE, SIX, Json, make_case, make_mixed_results, make_results
+from conformance_runs import BECAUSE, Json, make_case, make_mixed_results, make_results, write_question, write_shape
 from tensor_reshape.conformance.results import read_results
 from tensor_reshape.conformance.verdicts import Verdict
 
@@ -22,15 +22,15 @@ def test_conformance_answers_are_counted_by_rule_and_verdict():
 
 
 def test_shortest_query_is_the_example_of_a_conformance_difference():
-    (one,) = make_results((make_case(), {"id": "inferred/six@reshape", "shape": [7]})).differences
+    (one,) = make_results((make_case(), {"id": "inferred/six@reshape", **write_shape(7)})).differences
     assert one._asdict() == {
         "id": "inferred/six@reshape",
         "rule": "inferred",
         "verdict": "wrong_shape",
         "why": "dim 0 is 7, not 6",
-        "query": {"operation": "reshape", **SIX},
-        "right": {"shape": [6]},
-        "answer": {"shape": [7]},
+        "query": {"question": write_question()},
+        "right": write_shape(6),
+        "answer": write_shape(7),
         "because": BECAUSE,
     }
     wrong = RESULTS.list_differences("inferred", Verdict.WRONG_SHAPE)
@@ -43,7 +43,7 @@ def test_conformance_results_survive_writing_and_reading(tmp_path: Path):
     path.write_text(RESULTS.write())
     again = read_results(path)
     assert (again, again.write(), RECORD["format"]) == (RESULTS, RESULTS.write(), 1)
-    path.write_text(make_results((make_case(), {"shape": [6]})).write())
+    path.write_text(make_results((make_case(), write_shape(6))).write())
     assert read_results(path).differences == []
 
 

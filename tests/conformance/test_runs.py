@@ -14,17 +14,18 @@ from tensor_reshape.conformance.verdicts import Verdict
 NODE = """
 const lines = require('readline').createInterface({input: process.stdin});
 lines.on('line', (line) => {
-  const {id, data} = JSON.parse(line);
+  const {id, question} = JSON.parse(line);
   if (id === 'inferred/3@reshape') process.abort();
-  console.log(JSON.stringify({id, shape: [data.reduce((a, b) => a * b, 1)]}));
+  const dims = [question.data.shape.dims.reduce((a, b) => a * b, 1)];
+  console.log(JSON.stringify({id, answer: {shape: {dims}}}));
 });
 """
-SHELL = "while read -r line; do echo '{\"shape\": [6]}'; done"
+SHELL = 'while read -r line; do echo \'{"answer": {"shape": {"dims": [6]}}}\'; done'
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_parallel_conformance_jobs_divide_the_queries(jobs: int):
-    code = "for query in queries(): write({'id': query['id'], 'shape': [6], 'pid': os.getpid()})"
+    code = "for query in queries(): write({'id': query['id'], **shape(6), 'pid': os.getpid()})"
     cases, replied = make_cases(9), list[None]()
     replies, _ = run_program(Program(write_program(code), 60, jobs), cases, lambda: replied.append(None))
     processes = [(replies[case.id].record or {})["pid"] for case in cases]

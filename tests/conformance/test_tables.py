@@ -1,13 +1,13 @@
 """The table of a report."""
 
-from conformance_runs import ROWS, make_case, make_mixed_results, make_results
+from conformance_runs import ROWS, make_case, make_mixed_results, make_results, write_shape
 from tensor_reshape.conformance.tables import build_table, find_worst, write_cell
 from tensor_reshape.conformance.verdicts import Verdict
 
 RESULTS = make_mixed_results()
 OTHER = make_results(
-    (make_case(), {"shape": [6]}),
-    (ROWS, {"shape": [2, 3]}),
+    (make_case(), write_shape(6)),
+    (ROWS, write_shape(2, 3)),
     (make_case("layouts/no"), {"unsupported": "x"}),
     name="other",
 )

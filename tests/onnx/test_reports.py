@@ -28,11 +28,12 @@ def test_model_report_is_converted_to_json():
     record = REPORT.to_json()
     assert json.loads(json.dumps(record)) == record
     known, rejected, disagreeing = record["nodes"]
-    assert known["shape"] == [{"min": 1, "max": None, "name": "N"}, 12]
+    entry = {"index": 0, "symbol": {"name": "N", "bounds": {"min": 1}}}
+    assert known["answer"]["shape"] == {"dims": [-1, 12], "partial": [entry]}
     assert (known["verdict"], known["data_from"], known["special_zero"]) == ("known", None, True)
-    assert [origin["kind"] for origin in known["origins"]] == ["copied", "inferred"]
-    assert rejected["error"]["reason"] == "NOT_DIVISIBLE"
-    assert "shape" not in rejected
+    assert [origin["kind"] for origin in known["answer"]["origins"]] == ["KIND_COPIED", "KIND_INFERRED"]
+    assert rejected["rejection"]["reason"] == "NOT_DIVISIBLE"
+    assert "answer" not in rejected
     assert disagreeing["data_from"] == 0
     assert disagreeing["disagreements"] == list(REPORT.disagreements)
 

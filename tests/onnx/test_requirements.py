@@ -128,12 +128,14 @@ def test_requirements_of_two_branches_do_not_contradict():
 def test_requirement_is_converted_to_json():
     (requirement,) = check(reshape(1, 256), "float[batch,16,4,4] x").requirements
     assert requirement.to_json() == {
-        "text": "batch = 1",
-        "kind": "equal",
-        "left": "batch",
-        "right": "1",
-        "rule": 4,
-        "item": "shape",
+        "condition": {
+            "kind": "KIND_EQUAL",
+            "left": {"factors": [{"name": "batch"}]},
+            "right": {},
+            "rule": 4,
+            "item": "shape",
+            "text": "batch = 1",
+        },
         "nodes": [0],
         "graph": "",
         "verdict": "frozen",

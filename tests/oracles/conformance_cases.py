@@ -7,11 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tensor_reshape.client.queries import read_query
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
+from tensor_reshape.conformance.answers import ShapeAnswer as WantedAnswer
+from tensor_reshape.conformance.answers import read_answer
+from tensor_reshape.conformance.query_records import read_case_question
+from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tests.oracles.shape_instances import ask
-from verification.kit.questions import is_known, list_questions, make_query
+from verification.kit.questions import is_known, list_questions
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parents[2] / "conformance" / "cases"
@@ -33,7 +35,7 @@ def load_recorded(*series: str) -> list[Case]:
 def load_known_cases(operation: str) -> list[Case]:
     """Returns the recorded reshapes of one operation with known data and a known target."""
     cases = load_recorded("sr", "dr", "rv")
-    return [case for case in cases if case["operations"] == [operation] and is_known(case)]
+    return [case for case in cases if case["operations"] == [f"OPERATION_{operation.upper()}"] and is_known(case)]
 
 
 def load_partial_cases() -> list[Case]:
@@ -49,7 +51,7 @@ def list_all_questions() -> Iterator[tuple[Case, Case]]:
 def read_partial_case(case: Case) -> AnyQuestion:
     """Returns the query of a case that has one operation."""
     (question,) = list_questions(case)
-    return read_query(make_query(question)).request.question
+    return read_case_question(question)
 
 
 def infer_case(case: Case) -> ShapeAnswer | None:
@@ -57,14 +59,21 @@ def infer_case(case: Case) -> ShapeAnswer | None:
     return ask(read_partial_case(case))
 
 
-def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[int | Case | None] | None) -> str:
+def read_recorded(case: Case) -> WantedAnswer | None:
+    """Returns the answer of a library, or None for a rejection."""
+    parts = {key: case["recorded"][key] for key in ("answer", "rejection") if key in case["recorded"]}
+    answer = read_answer(parts)
+    return answer if isinstance(answer, WantedAnswer) else None
+
+
+def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[AnyDim] | None) -> str:
     """Returns the parts of an answer that are wider than expected; empty if none is."""
     if dims is None or want is None:
         return "" if want is None else "the rank is unknown"
     if len(dims) != len(want):
         return f"the rank is {len(dims)}, not {len(want)}"
     for index, (dim, other) in enumerate(zip(dims, want, strict=True)):
-        have, most = find_bounds(dim), find_bounds(_read_dim(other))
+        have, most = find_bounds(dim), find_bounds(other)
         if have.meet(most) != have:
             return f"dim {index} is {have}, not {most}"
     return ""
@@ -74,23 +83,18 @@ def count_tighter() -> Counter[str]:
     """Returns how many answers to partial cases are as narrow as those of the libraries, narrower, or wider."""
     counts = Counter({"wider": 0})
     for case in load_partial_cases():
-        counts[_compare(infer_case(case), case["recorded"])] += 1
+        counts[_compare(infer_case(case), read_recorded(case))] += 1
     return counts
 
 
-def _compare(answer: ShapeAnswer | None, want: Case) -> str:
-    if "error" in want:
+def _compare(answer: ShapeAnswer | None, want: WantedAnswer | None) -> str:
+    if want is None:
         return "rejected by both" if answer is None else "wider"
     if answer is None:
         return "strictly tighter: rejected, for no instance is accepted"
-    if find_wider(answer.dims, want["shape"]):
+    if find_wider(answer.dims, want.dims):
         return "wider"
-    if answer.dims is None or want["shape"] is None:
+    if answer.dims is None or want.dims is None:
         return "the same" if answer.dims is None else "strictly tighter: a rank"
-    have = [find_bounds(dim) for dim in answer.dims]
-    same = have == [find_bounds(_read_dim(dim)) for dim in want["shape"]]
+    same = [find_bounds(dim) for dim in answer.dims] == [find_bounds(dim) for dim in want.dims]
     return "the same" if same else "strictly tighter: a narrower dim"
-
-
-def _read_dim(dim: int | Case | None) -> AnyDim:
-    return Dim(Interval(dim["min"], dim["max"])) if isinstance(dim, dict) else dim

@@ -17,8 +17,9 @@ from tensor_reshape.conformance.results import Results, count_results, judge_rep
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.wire.dims import encode_shape
 from tensor_reshape.wire.inference import build_infer_request
-from tensor_reshape.wire.json_messages import Json, describe_message
+from tensor_reshape.wire.json_messages import describe_message
 
+Json = dict[str, Any]
 BECAUSE = "The output has as many elements as the data (both)."
 SIX = ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False, operation="reshape")
 
@@ -64,12 +65,13 @@ def make_results(*replies: tuple[Case, Reply | Json], name: str = "mine") -> Res
 
 
 def write_program(code: str) -> Sequence[str]:
-    """Returns a program in Python; `queries()` yields its input, and `write(record)` writes an answer."""
+    """Returns a program in Python; `queries()` yields its input, and `write(shape(6))` writes an answer."""
     prelude = """
         import json, os, sys, time, signal
         def queries():
             for line in sys.stdin: yield json.loads(line)
         def write(record): print(json.dumps(record), flush=True)
+        def shape(*dims): return {'answer': {'shape': {'dims': list(dims)}}}
     """
     return (sys.executable, "-S", "-c", dedent(prelude) + dedent(code))
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from conformance.adapters.libraries import Matter
-from conformance.adapters.questions import Question, Unknown, read_question, write_dims
+from conformance.adapters.questions import Question, Unknown, read_question, write_answer
 from tensor_reshape.conformance.cases import Size, list_cases
 from verification.adapters.environments import ADAPTERS, ROOT
 from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
@@ -21,7 +22,21 @@ from verification.adapters.results import list_differences, read_results
 LIBRARIES = {name: load_library(name) for name in NAMES}
 RESULTS = read_results()
 DEFECTS = set(Matter) - {Matter.WEAKER_ANSWER, Matter.OTHER_DEFINITION}
-ASKED = {"operation": "reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
+ASKED: dict[str, Any] = {
+    "operation": "OPERATION_RESHAPE",
+    "data": {"shape": {"dims": [2, 3]}},
+    "shape": {"items": [-1]},
+    "specialZero": False,
+}
+
+
+def _multiply(*names: str, **numbers: Any) -> dict[str, Any]:
+    """Returns the entry of a product, with the fields that an adapter writes."""
+    factors = [{"name": name} for name in names]
+    plain = {"coefficient": 1, "divisor": 1, "factors": factors, "divisors": [], "bounds": {"min": 0}}
+    return {"expression": {**plain, **numbers}}
+
+
 TOY_LIBRARY = """
 title = "Toy"
 distributions = ["numpy"]
@@ -33,6 +48,7 @@ import os
 import signal
 
 from conformance.adapters.programs import Rejected, Unsupported, run
+from conformance.adapters.questions import write_answer
 
 
 def answer(question):
@@ -44,11 +60,11 @@ def answer(question):
         raise Rejected("6 elements are not 5")
     if question.operation != "reshape":
         raise Unsupported("It has Reshape-1 alone.")
-    return {"shape": [6]}
+    return write_answer([6])
 
 
 if __name__ == "__main__":
-    run({"other": lambda question: {"shape": []}, "toy": answer})
+    run({"other": lambda question: write_answer([]), "toy": answer})
 """
 
 
@@ -57,9 +73,11 @@ def test_library_adapter_sends_its_versions_and_survives_crashes(tmp_path: Path)
     folder.mkdir(parents=True)
     folder.with_suffix(".toml").write_text(TOY_LIBRARY)
     (folder / "adapter.py").write_text(TOY_ADAPTER)
-    changes: list[dict[str, object]] = [{}, {"shape": [5]}, {"operation": "static_reshape"}, {"shape": [-2]}]
+    shapes = [{"shape": {"items": [item]}} for item in (5, -2)]
+    changes: list[dict[str, Any]] = [{}, shapes[0], {"operation": "OPERATION_STATIC_RESHAPE"}, shapes[1]]
     asked = "".join(
-        f"{json.dumps({'id': str(number), **ASKED, **change})}\n" for number, change in enumerate(changes, 1)
+        f"{json.dumps({'id': str(number), 'question': {**ASKED, **change}})}\n"
+        for number, change in enumerate(changes, 1)
     )
 
     command = [sys.executable, "-m", "conformance.adapters.toy.adapter", "toy"]
@@ -70,46 +88,61 @@ def test_library_adapter_sends_its_versions_and_survives_crashes(tmp_path: Path)
     assert introduction["implementation"]["name"] == "toy"
     assert list(introduction["implementation"]["versions"]) == ["numpy"]
     assert answers == [
-        {"id": "1", "shape": [6]},
-        {"id": "2", "error": {"message": "6 elements are not 5"}},
+        {"id": "1", "answer": {"shape": {"dims": [6], "partial": []}}},
+        {"id": "2", "rejection": {"message": "6 elements are not 5"}},
         {"id": "3", "unsupported": "It has Reshape-1 alone."},
     ]
     assert ended.returncode == -signal.SIGSEGV
 
 
+# An entry of `partial`, and the dim that it describes.
+ENTRIES: list[tuple[dict[str, Any], Unknown]] = [
+    ({}, Unknown()),
+    ({"interval": {"min": 2, "max": 8}}, Unknown(2, 8)),
+    ({"interval": {"min": 2}}, Unknown(2)),
+    ({"symbol": {"name": "N", "bounds": {"min": 1, "max": 8}}}, Unknown(1, 8, "N")),
+    ({"symbol": {"name": "seq + past", "bounds": {"min": 0}}}, Unknown(name="seq + past")),
+    (_multiply("C", coefficient=4), Unknown(name="4*C")),
+    (_multiply("N", "N", "M", divisor=2), Unknown(name="N^2*M/2")),
+    (_multiply("N", divisor=2, divisors=[{"name": "M"}]), Unknown(name="N/(2*M)")),
+]
+
+
 def test_library_adapter_reads_names_and_bounds_of_dims():
-    dims = {
-        "2..8": Unknown(2, 8),
-        "N": Unknown(name="N"),
-        "N:1..8": Unknown(1, 8, "N"),
-        "N:1..": Unknown(1, None, "N"),
-        "4*C": Unknown(name="4*C"),
-        "?": Unknown(),
-    }
-    assert read_question({**ASKED, "data": list(dims)}).data == tuple(dims.values())
-    objects = [3, None, [2, 4], [2, None], {"min": 1, "max": None, "name": "N"}]
-    read = (3, Unknown(), Unknown(2, 4), Unknown(2), Unknown(1, None, "N"))
-    assert read_question({**ASKED, "data": objects}).data == read
+    partial = [{"index": index, **entry} for index, (entry, _) in enumerate(ENTRIES)]
+    shape = {"dims": [-1] * len(ENTRIES) + [-1, 7], "partial": partial}
+    dims = (*(dim for _, dim in ENTRIES), Unknown(), 7)
+    assert read_question({"question": {**ASKED, "data": {"shape": shape}}}).data == dims
+
+
+def test_library_adapter_reads_a_minus_one_of_a_target_as_it_is():
+    shape = {"items": [-1, 0, -1], "partial": [{"index": 2}]}
+    assert read_question({"question": {**ASKED, "shape": shape}}).shape == (-1, 0, Unknown())
 
 
 def test_library_adapter_reads_missing_query_keys_as_none():
-    assert read_question({"operation": "reshape", "data": None, "shape": None}) == Question(
+    assert read_question({"question": {"operation": "OPERATION_RESHAPE", "data": {}}}) == Question(
         operation="reshape", data=None, shape=None, special_zero=None
     )
 
 
+def test_library_adapter_reads_a_tensor_with_its_bytes():
+    data = {"dataType": "DATA_TYPE_U8", "dims": [2], "strides": [1], "data": "AAE="}
+    question = read_question({"question": {**ASKED, "data": data}})
+    assert (question.data, question.data_type, question.strides, question.payload) == ((2,), "u8", (1,), b"\0\1")
+
+
 def test_library_adapter_writes_dims_in_the_conformance_format():
-    assert write_dims([3, Unknown(), Unknown(1, 8, "N"), Unknown(2)]) == [
-        3,
-        None,
-        {"min": 1, "max": 8, "name": "N"},
-        {"min": 2, "max": None},
-    ]
+    written = write_answer([7, *(dim for _, dim in ENTRIES)])["answer"]["shape"]
+    assert written["dims"] == [7] + [-1] * len(ENTRIES)
+    assert written["partial"] == [{"index": index, **entry} for index, (entry, _) in enumerate(ENTRIES, 1)]
+    assert write_answer(None) == {"answer": {}}
+    assert write_answer([2], b"\0\1") == {"output": {"dims": [2], "data": "AAE="}}
 
 
 def test_library_adapters_read_every_conformance_case():
     for case in list_cases(list(Size)):
-        assert read_question(case.query).operation == case.query["operation"]
+        assert read_question(case.query).operation == case.id.partition("@")[2]
 
 
 def test_library_adapters_pin_their_library_versions():

@@ -11,9 +11,10 @@ from random import Random
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, bound_dim, format_dims, make_dim
-from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.questions import AnyQuestion, Question
+from tensor_reshape.rules.questions import AnyQuestion
+from tensor_reshape.v1.reshape_pb2 import InferShapeRequest
+from tensor_reshape.wire.inference import read_question
+from tensor_reshape.wire.json_messages import read_message
 from tests.oracles.shape_instances import ask
 from verification.instances import check_answer
 
@@ -63,12 +64,7 @@ def load_questions() -> list[AnyQuestion]:
 
 
 def _load(line: str) -> AnyQuestion:
-    record = json.loads(line)
-    data, target = (
-        None if dims is None else [parse_dim(dim) if isinstance(dim, str) else dim for dim in dims]
-        for dims in (record["data"], record["shape"])
-    )
-    return Question(operation=RESHAPE, data=data, target=target or [], special_zero=record["special_zero"])
+    return read_question(read_message(InferShapeRequest, json.loads(line)["question"])).question
 
 
 def _vary(question: AnyQuestion, kind: str, random: Random) -> AnyQuestion:

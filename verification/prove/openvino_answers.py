@@ -12,7 +12,7 @@ from conformance.adapters.openvino.adapter import answer as ask_openvino
 from conformance.adapters.programs import Rejected
 from conformance.adapters.questions import Dim as AskedDim
 from conformance.adapters.questions import Question as AskedQuestion
-from conformance.adapters.questions import Unknown
+from conformance.adapters.questions import Unknown, read_shape
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dims
 from tensor_reshape.rules.questions import AnyQuestion
 from tests.oracles.shape_instances import find_accepted
@@ -69,17 +69,15 @@ def _infer_theirs(question: AnyQuestion) -> Answer:
         special_zero=question.special_zero,
     )
     try:
-        shape = ask_openvino(asked)["shape"]
+        dims = read_shape(ask_openvino(asked)["answer"].get("shape"))
     except Rejected as rejection:
         return Answer(None, str(rejection))
-    return Answer(None if shape is None else tuple(map(_read_bounds, shape)))
+    return Answer(None if dims is None else tuple(map(_read_bounds, dims)))
 
 
 def _write_dims(dims: Sequence[AnyDim]) -> tuple[AskedDim, ...]:
     return tuple(dim if isinstance(dim, int) else Unknown(*find_bounds(dim)) for dim in dims)
 
 
-def _read_bounds(dim: object) -> Interval:
-    if isinstance(dim, dict):
-        return Interval(dim["min"], dim["max"])
-    return Interval(dim, dim) if isinstance(dim, int) else Interval(0, None)
+def _read_bounds(dim: AskedDim) -> Interval:
+    return Interval(dim, dim) if isinstance(dim, int) else Interval(dim.min, dim.max)

@@ -159,7 +159,7 @@ def _explain(text: str, root: str) -> tuple[str, str]:
     if words.startswith("int() argument"):  # protobuf passes on this text of Python
         words = "an object or a list is not a number"
     if "expected string or bytes-like object" in words:
-        words = "a list is not an object, and a number is not a text"
+        words = "the value is not a text"
     return words[:_MAX_CHARACTERS].rstrip("."), field
 
 

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -158,10 +158,13 @@ def _print_json(error: Exception) -> None:
 
 
 def _format_json(error: Exception) -> str:
-    record: dict[str, Any] = {"error": _describe(error)}
-    if isinstance(error, ReshapeError):
-        record.update(reason=error.reason, field=error.field, metadata=error.metadata)
-    return json.dumps(record, sort_keys=True)
+    if not isinstance(error, ReshapeError):
+        return json.dumps({"error": _describe(error)})
+    from tensor_reshape.conformance.query_records import describe_rejection  # noqa: PLC0415 - it imports protobuf
+
+    record = describe_rejection(error)
+    record["rejection"]["message"] = _describe(error)
+    return json.dumps(record)
 
 
 def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> None:

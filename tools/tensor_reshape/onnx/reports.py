@@ -247,7 +247,7 @@ def describe_decision(decision: Decision) -> Json:
     return {
         "data": _describe_shape(decision.data),
         "shape": _describe_target(decision.target),
-        "output": _describe_shape(decision.output),
+        "output_shape": _describe_shape(decision.output),
         "rejection": None if error is None else describe_message(build_rejection(error)),
         "undecided": decision.cause,
     }

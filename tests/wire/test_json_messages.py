@@ -1,0 +1,99 @@
+"""Messages as JSON. `server/http/test_json_methods` has the errors of malformed JSON."""
+
+import json
+
+import pytest
+from google.protobuf import json_format
+from hypothesis import given
+
+from dim_strategies import LAWFUL_REQUESTS
+from hypothesis_profiles import examples
+from tensor_reshape.rules.dims import name_dim
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.inference import build_infer_request, build_infer_response
+from tensor_reshape.wire.json_messages import describe_message, parse_json, read_message, write_message
+
+N = name_dim("N", 1, 2**62)
+ANSWER = build_infer_response(
+    answer_question(ShapeRequest(Question(STATIC_RESHAPE, [N, 4], [0, -1], special_zero=True), explain=True))
+)
+REJECTION = reshape_pb2.Rejection(reason="NO", metadata={"value": "2", "index": "1"})
+
+
+def test_described_message_has_numbers_and_written_message_has_text():
+    entry = {"index": 0, "symbol": {"name": "N", "bounds": {"min": 1, "max": 2**62}}}
+    assert describe_message(ANSWER)["shape"] == {"dims": [-1, 4], "partial": [entry]}
+    written = json.loads(write_message(ANSWER))["shape"]
+    assert written["dims"] == ["-1", "4"]
+    assert written["partial"][0]["symbol"]["bounds"] == {"min": "1", "max": str(2**62)}
+
+
+def test_described_message_keeps_text_and_small_numbers():
+    copied, inferred = describe_message(ANSWER)["origins"]
+    assert (copied["kind"], copied["dataIndex"], inferred["dividend"]) == ("KIND_COPIED", 0, "N*4")
+    assert [*describe_message(REJECTION)["metadata"].items()] == [("index", "1"), ("value", "2")]
+
+
+@examples(100)
+@given(LAWFUL_REQUESTS)
+def test_described_message_is_read_again(request: ShapeRequest):
+    for message in (build_infer_request(request), *_list_answers(request)):
+        record = describe_message(message)
+        assert read_message(type(message), json.loads(json.dumps(record))) == message
+        assert read_message(type(message), json_format.MessageToDict(message)) == message
+
+
+def _list_answers(request: ShapeRequest) -> list[reshape_pb2.InferShapeResponse]:
+    try:
+        return [build_infer_response(answer_question(request))]
+    except InvalidRequestError:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ([], ""),
+        ("x", ""),
+        ({"shape": []}, "shape"),
+        ({"shape": "dims"}, "shape"),
+        ({"data": {"shape": [2, 3]}}, "data.shape"),
+        ({"shape": {"partial": [{}, []]}}, "shape.partial[1]"),
+        ({"expected_shape": {"partial": [{"symbol": {"bounds": [1]}}]}}, "expected_shape.partial[0].symbol.bounds"),
+    ],
+    ids=str,
+)
+def test_value_of_a_message_that_is_not_an_object_is_rejected(document: object, field: str):
+    for ignores_unknown in (False, True):
+        with pytest.raises(InvalidRequestError) as caught:
+            read_message(reshape_pb2.InferShapeRequest, document, ignores_unknown=ignores_unknown)
+        assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_MALFORMED, field)
+
+
+def test_unknown_names_are_ignored_only_on_request():
+    document = {"dims": [2], "more": 1}
+    assert read_message(tensor_pb2.Shape, document, ignores_unknown=True) == tensor_pb2.Shape(dims=[2])
+    with pytest.raises(InvalidRequestError, match="no field named"):
+        read_message(tensor_pb2.Shape, document)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": }', "the body is not JSON at character 7"),
+        ('{\n"a": }', "the body is not JSON at line 2, character 6"),
+        ('{"a": {"b": 1, "b": 1}}', "the body is not JSON: an object contains the same name twice"),
+        ("9" * 5000, "the body is not JSON: a number has too many digits"),
+        ("[" * 100_000, "the body is not JSON: it is nested too deeply"),
+        ("[]", "the body is not a JSON object"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_error_of_a_text_that_is_not_json_names_the_place_or_cause(text: str, message: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_json(text)
+    assert caught.value.message == message
