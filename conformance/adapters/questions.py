@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
-_FACTORS = r"\w+(?:\^[0-9]+)?(?: ?\* ?\w+(?:\^[0-9]+)?)*"
+_FACTOR = r"(?:\w+|\([^()]+\))(?:\^[0-9]+)?"
+_FACTORS = rf"{_FACTOR}(?: ?\* ?{_FACTOR})*"
 _PRODUCT = re.compile(rf"{_FACTORS}(?: ?/ ?(?:\w+|\({_FACTORS}\)))?")
 
 
@@ -88,7 +89,7 @@ def read_question(query: Mapping[str, Any]) -> Question:
     data_type = data.get("dataType", "").removeprefix("DATA_TYPE_").lower()
     return Question(
         operation=operation,
-        data=tuple(data["dims"]) if "data" in data else read_shape(data.get("shape")),
+        data=tuple(data.get("dims", [])) if "data" in data else read_shape(data.get("shape")),
         shape=read_shape(question.get("shape"), "items"),
         special_zero=question.get("specialZero"),
         expected=read_shape(question.get("expectedShape")),
@@ -140,7 +141,8 @@ def _write_product(expression: Mapping[str, Any]) -> str:
 
 def _write_factors(number: int, symbols: Sequence[Mapping[str, Any]]) -> str:
     powers = Counter(symbol["name"] for symbol in symbols)
-    factors = [f"{name}^{power}" if power > 1 else name for name, power in powers.items()]
+    quoted = {name: name if name.isidentifier() else f"({name})" for name in powers}
+    factors = [f"{quoted[name]}^{power}" if power > 1 else quoted[name] for name, power in powers.items()]
     return "*".join([str(number), *factors] if number != 1 or not factors else factors)
 
 
@@ -157,9 +159,11 @@ def _write_unknown(dim: Unknown) -> Json:
         return {"interval": bounds}
     if dim.name.isidentifier() or _PRODUCT.fullmatch(dim.name) is None:
         return {"symbol": {"name": dim.name, "bounds": bounds}}
-    above, _, below = dim.name.replace(" ", "").partition("/")
+    above, _, below = dim.name.partition("/")
     coefficient, factors = _read_factors(above)
-    divisor, divisors = _read_factors(below.strip("()") or "1")
+    divisor, divisors = _read_factors(below.strip(" ()") or "1")
+    if not factors and not divisors:  # a name that is a number
+        return {"symbol": {"name": dim.name, "bounds": bounds}}
     numbers = {"coefficient": coefficient, "divisor": divisor}
     return {"expression": {**numbers, "factors": factors, "divisors": divisors, "bounds": bounds}}
 
@@ -167,8 +171,9 @@ def _write_unknown(dim: Unknown) -> Json:
 def _read_factors(text: str) -> tuple[int, list[Json]]:
     number, names = 1, list[str]()
     for factor in text.split("*"):
-        name, _, power = factor.partition("^")
-        if name.isdigit():
+        name, _, power = factor.strip().partition("^")
+        name = name.strip("()")
+        if name.isdecimal() and name.isascii():
             number *= int(name) ** int(power or 1)
         else:
             names += [name] * int(power or 1)

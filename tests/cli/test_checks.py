@@ -193,7 +193,11 @@ def test_check_command_writes_profiles_as_json(tmp_path: Path):
     accepted, rejected = record["profiles"]
     (node,) = accepted.pop("nodes")
     assert accepted == {"inputs": {"x": [1, 16, 4, 4]}, "result": "accepted", "failures": []}
-    assert (node["data"]["dims"], node["shape"]["items"], node["output_shape"]["dims"]) == ([1, 16, 4, 4], [1, 256], [1, 256])
+    assert (node["data"]["dims"], node["shape"]["items"], node["output_shape"]["dims"]) == (
+        [1, 16, 4, 4],
+        [1, 256],
+        [1, 256],
+    )
     assert [one["rejection"]["reason"] for one in rejected["nodes"]] == ["VOLUME_MISMATCH"]
 
 

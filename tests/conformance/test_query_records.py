@@ -8,7 +8,7 @@ import pytest
 from conformance_runs import write_question, write_tensor
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.client.queries import read_query
-from tensor_reshape.conformance.query_records import describe_rejection, read_line
+from tensor_reshape.conformance.query_records import read_line
 
 Line = dict[str, Any]
 PLAIN: Line = {"question": write_question()}
@@ -73,14 +73,17 @@ def test_json_line_without_data_is_rejected():
     [
         (write(unknown=1), ""),
         (b'{"question": []}', "question"),
-        (write({"specialZero": 1}), "question.specialZero"),
-        (write({"explain": "yes"}), "question.explain"),
-        (write({"operation": "flatten"}), "question.operation"),
-        (write({"data": {"shape": [2, 3]}}), "question.data.shape"),
-        (write({"data": {"shape": {"dims": [True]}}}), "question.data.shape.dims[0]"),
-        (write({"data": {"shape": {"dims": [2**63]}}}), "question.data.shape.dims"),
-        (write({"data": {"dims": [2], "data": 1}}), "question.data.data"),
+        (write({"specialZero": 1}), "specialZero"),
+        (write({"explain": "yes"}), "explain"),
+        (write({"operation": "flatten"}), "operation"),
+        (write({"data": {"shape": [2, 3]}}), "data.shape"),
+        (write({"data": {"shape": {"dims": [True]}}}), "data.shape.dims[0]"),
+        (write({"data": {"shape": {"dims": [2**63]}}}), "data.shape.dims"),
+        (write({"data": {"dims": [2], "data": 1}}), "data.data"),
+        (write({"data": {"dims": [2], "data": "0"}}), "data.data"),
+        (write({"data": {"dims": [2], "data": "A*A="}}), "data.data"),
         (write(dataFrom="x"), "dataFrom"),
+        (write(dataFrom=2**70), "dataFrom"),
     ],
     ids=str,
 )
@@ -100,13 +103,31 @@ def test_json_line_may_have_an_id_and_a_tensor():
     assert read_line(write())[1:] == (None, None)
 
 
+def test_tensor_of_a_json_line_needs_a_type_and_known_dims():
+    for tensor, reason, field in (
+        ({"dims": [2], "data": "AAE="}, Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"),
+        ({"dataType": "DATA_TYPE_U8", "dims": [-1], "data": "AA=="}, Reason.DIM_OUT_OF_RANGE, "data.dims[0]"),
+        ({"dataType": "DATA_TYPE_U8", "strides": [1]}, "", ""),
+    ):
+        line = read_line(write({"data": tensor}))
+        error = line.query
+        found = (error.reason, error.field) if isinstance(error, ReshapeError) else ("", "")
+        assert found == (reason, field), tensor
+
+
+def test_null_in_a_json_line_counts_as_absent():
+    assert read_line(write({"data": {"dims": [2], "dataType": "DATA_TYPE_U8", "strides": None}})).tensor is not None
+    with_null = read_line(write({"data": {"shape": {"dims": [2]}, "dataType": None}}))
+    assert (isinstance(with_null.query, ShapeQuery), with_null.tensor) == (True, None)
+
+
 @pytest.mark.parametrize(
     ("raw", "name", "reason", "field"),
     [
         *((raw, None, Reason.MESSAGE_MALFORMED, "") for raw in (b"", b"{", b"[]", b"\xff", b"[" * 100_000)),
         (write(id=[1]), None, Reason.MESSAGE_MALFORMED, "id"),
         (write(id=True), None, Reason.MESSAGE_MALFORMED, "id"),
-        (write({"data": {"data": 1}}, id=4), 4, Reason.MESSAGE_MALFORMED, "question.data.data"),
+        (write({"data": {"data": 1}}, id=4), 4, Reason.MESSAGE_MALFORMED, "data.data"),
         (write(id="a", shap=[]), "a", Reason.MESSAGE_MALFORMED, ""),
     ],
     ids=lambda value: repr(value)[:40],
@@ -133,11 +154,3 @@ def test_error_of_a_line_that_is_not_json_names_the_place(raw: bytes, text: str)
     rejected = read_line(raw).query
     assert isinstance(rejected, ReshapeError)
     assert rejected.message == text
-
-
-def test_json_error_record_is_a_rejection_of_the_api():
-    error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", value=2, index=1)
-    metadata = {"index": "1", "value": "2"}
-    assert describe_rejection(error) == {
-        "rejection": {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]", "metadata": metadata}
-    }

@@ -93,7 +93,7 @@ def test_unknown_names_are_ignored_only_on_request():
     ],
     ids=lambda text: text[:20],
 )
-def test_error_of_a_text_that_is_not_json_names_the_place_or_cause(text: str, message: str):
+def test_error_of_text_that_is_not_json_names_the_place(text: str, message: str):
     with pytest.raises(InvalidRequestError) as caught:
         parse_json(text)
     assert caught.value.message == message

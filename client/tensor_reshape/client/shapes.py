@@ -143,7 +143,7 @@ class InferredShape(Sequence[AnyDim]):
 
         The numbers of the result are JSON numbers, although the mapping writes 64-bit numbers as text. Without a
         "shape", the rank is unknown. In "dims", -1 is a dimension that is not one known number, and "partial" says what
-        is known about it.
+        is known about it. "conditionsComplete" is always present.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()["shape"]
         {'dims': [2, -1, 4], 'partial': [{'index': 1, 'interval': {'min': 1, 'max': 8}}]}
@@ -151,7 +151,8 @@ class InferredShape(Sequence[AnyDim]):
         from tensor_reshape.wire.inference import build_infer_response  # noqa: PLC0415 - protobuf, see the module
         from tensor_reshape.wire.json_messages import describe_message  # noqa: PLC0415
 
-        return describe_message(build_infer_response(self._answer))
+        record = describe_message(build_infer_response(self._answer))
+        return {**record, "conditionsComplete": self.conditions_complete}
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:

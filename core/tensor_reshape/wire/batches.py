@@ -20,6 +20,7 @@ from tensor_reshape.wire.inference import (
     write_infer_request,
     write_infer_response,
 )
+from tensor_reshape.wire.json_messages import Json, describe_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 
 _BATCHES = {
@@ -133,6 +134,11 @@ def build_rejection(error: ReshapeError) -> reshape_pb2.Rejection:
         metadata=clip_metadata(error.metadata),
         limit_exceeded=isinstance(error, LimitError),
     )
+
+
+def describe_rejection(error: ReshapeError) -> Json:
+    """Returns the message of an error as JSON."""
+    return describe_message(build_rejection(error))
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:

@@ -8,6 +8,7 @@
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
 
 from google.protobuf import json_format
@@ -20,7 +21,10 @@ Json: TypeAlias = dict[str, Any]
 
 _MAX_DEPTH = 32  # the JSON of a valid message has at most ten levels of nesting
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
+_MAX_QUOTED = 60
 _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]{3}=?)?")
 _LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
@@ -63,7 +67,7 @@ def read_message(
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED, with the error text of protobuf.
     """
-    _check_objects(document, cast("Descriptor", kind.DESCRIPTOR), path)
+    _check_values(document, cast("Descriptor", kind.DESCRIPTOR), path)
     try:
         return json_format.ParseDict(document, kind(), ignores_unknown, max_recursion_depth=_MAX_DEPTH)
     except json_format.ParseError as error:
@@ -71,27 +75,87 @@ def read_message(
         field = f"{path}.{field}".strip(".")
         problem = f"{field or 'the body'}: {text}"
         raise reject_json(problem, field) from None
-    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
+    # protobuf raises other exceptions for values of a wrong type in a map, and for a number such as 1e400.
     except (TypeError, AttributeError, OverflowError, SystemError):
         problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
         raise reject_json(problem, path) from None
 
 
-def _check_objects(value: object, kind: Descriptor, path: str) -> None:
-    """Checks that the value of each message is an object, because protobuf reads an empty list as an empty message."""
+def _check_values(value: object, kind: Descriptor, path: str) -> None:
+    """Checks the types of the values of a message.
+
+    protobuf would read an empty list as an empty message, drop characters of invalid base64, and take the lower bits of
+    a number as an enum value. Its other errors would contain texts of Python.
+
+    Raises:
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
+    """
     if not isinstance(value, dict):
         problem = f"{path or 'the body'} is not a JSON object"
         raise reject_json(problem, path)
+    numbers = set[int]()
     for name, item in value.items():
         field = kind.fields_by_camelcase_name.get(name) or kind.fields_by_name.get(name)
-        if field is None or field.message_type is None or item is None or field.message_type.GetOptions().map_entry:
+        if field is None:  # the parser ignores or rejects it
             continue
         place = f"{path}.{name}".lstrip(".")
-        if not field.is_repeated:
-            _check_objects(item, field.message_type, place)
-        elif isinstance(item, list):
-            for index, one in enumerate(item):
-                _check_objects(one, field.message_type, f"{place}[{index}]")
+        if field.number in numbers:
+            problem = f"{place} is given twice"
+            raise reject_json(problem, place)
+        numbers.add(field.number)
+        if item is not None:
+            _check_field(item, field, place)
+
+
+def _check_field(value: object, field: FieldDescriptor, path: str) -> None:
+    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+    if is_map and isinstance(value, dict):
+        for key, item in value.items():
+            _check_value(item, field.message_type.fields_by_name["value"], f"{path}[{key}]")
+    elif field.is_repeated and not is_map and isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_value(item, field, f"{path}[{index}]")
+    elif field.is_repeated:
+        problem = f"{path} is not a JSON {'object' if is_map else 'list'}"
+        raise reject_json(problem, path)
+    else:
+        _check_value(value, field, path)
+
+
+def _check_value(value: object, field: FieldDescriptor, path: str) -> None:
+    if field.message_type is not None:
+        _check_values(value, field.message_type, path)
+        return
+    check = _CHECKS.get(field.type)
+    if check is not None and not check[0](value):
+        problem = f"{path} is {_shorten(value)}, not {check[1]}"
+        raise reject_json(problem, path)
+
+
+def _shorten(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
+
+
+def _is_integer(value: object) -> bool:
+    if isinstance(value, str):
+        return _INTEGER.fullmatch(value) is not None
+    return type(value) is int or (isinstance(value, float) and value.is_integer())
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
+def _is_base64(value: object) -> bool:
+    return isinstance(value, str) and _BASE64.fullmatch(value) is not None
+
+
+def _is_enum_value(value: object) -> bool:
+    return _is_text(value) or (type(value) is int and -(2**31) <= value < 2**31)
 
 
 def write_message(message: Message) -> bytes:
@@ -156,12 +220,23 @@ def _explain(text: str, root: str) -> tuple[str, str]:
     found = pattern.search(text)
     field = found[1].lstrip(".") if found else ".".join(_OUTER_FIELD.findall(text))
     words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
-    if words.startswith("int() argument"):  # protobuf passes on this text of Python
-        words = "an object or a list is not a number"
-    if "expected string or bytes-like object" in words:
-        words = "the value is not a text"
     return words[:_MAX_CHARACTERS].rstrip("."), field
 
+
+_CHECKS: Mapping[int, tuple[Callable[[object], bool], str]] = {
+    FieldDescriptor.TYPE_BOOL: (lambda value: isinstance(value, bool), "true or false"),
+    FieldDescriptor.TYPE_STRING: (_is_text, "valid text"),
+    FieldDescriptor.TYPE_BYTES: (_is_base64, "base64"),
+    FieldDescriptor.TYPE_ENUM: (_is_enum_value, "the name of a value"),
+    **dict.fromkeys(
+        (
+            *(FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT32),
+            *(FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64),
+        ),
+        (_is_integer, "a whole number"),
+    ),
+}
+"""The check of each type, and what a value must be. The parser checks numbers with a point."""
 
 DECODER = json.JSONDecoder(object_pairs_hook=_check_names)
 """The parser of JSON, which raises ValueError for a duplicate name."""

@@ -118,7 +118,6 @@ def test_malformed_json_query_is_rejected():
 ITEM = '{"question":{"shape":{"items":[1,%s]}}}'
 DIM = '{"question":{"shape":{"partial":[{},%s]}}}'
 ITEMS, PLACE = "question.shape.items", "question.shape.partial[1]"
-LOOSE = "question.shape.partial"  # for releases of protobuf that do not name the path
 INVALID_ITEMS = [
     ('{"a":1}', "", 'has no field named "a"'),
     ("5", "", "is not a JSON object"),
@@ -126,24 +125,26 @@ INVALID_ITEMS = [
     ('{"question":{"data":{"shape":[]}}}', "question.data.shape", "is not a JSON object"),
     ('{"question":{"shape":{"partial":[{},0]}}}', "question.shape.partial[1]", "is not a JSON object"),
     ('{"question":{"operation":"X"}}', "question.operation", "Invalid enum value X"),
-    ('{"question":{"operation":1e99}}', "question.operation", "Value out of range: 99999"),
-    ('{"question":{"operation":1e400}}', "", "number that is too large"),
-    ('{"question":{"operation":"\\ud800"}}', "", "invalid text"),
-    ('{"question":{"specialZero":"yes"}}', "question.specialZero", "true or false"),
-    ('{"dataFrom":1,"data_from":2}', "", "multiple"),
+    ('{"question":{"operation":1e99}}', "question.operation", "is 1e+99, not the name of a value"),
+    ('{"question":{"operation":1e400}}', "question.operation", "is Infinity, not the name of a value"),
+    ('{"question":{"operation":4294967299}}', "question.operation", "is 4294967299, not the name of a value"),
+    ('{"question":{"operation":true}}', "question.operation", "is true, not the name of a value"),
+    ('{"question":{"operation":"\\ud800"}}', "question.operation", "not the name of a value"),
+    ('{"question":{"specialZero":"yes"}}', "question.specialZero", 'is "yes", not true or false'),
+    ('{"dataFrom":1,"data_from":2}', "data_from", "is given twice"),
     ('{"dataFrom":2147483648}', "dataFrom", "out of range: 2147483648"),
-    (ITEM % '"x"', ITEMS, "'x'"),
-    (ITEM % "1.5", f"{ITEMS}[1]", "1.5"),
-    (ITEM % "true", f"{ITEMS}[1]", "Bool value True"),
+    (ITEM % '"x"', f"{ITEMS}[1]", 'is "x", not a whole number'),
+    (ITEM % "1.5", f"{ITEMS}[1]", "is 1.5, not a whole number"),
+    (ITEM % "true", f"{ITEMS}[1]", "is true, not a whole number"),
     (ITEM % "1e30", ITEMS, "out of range: 1000000000"),
     (ITEM % "9223372036854775808", ITEMS, "out of range: 9223372036854775808"),
-    (ITEM % '{"value":1}', ITEMS, "an object or a list is not a number"),
+    (ITEM % '{"value":1}', f"{ITEMS}[1]", 'is {"value": 1}, not a whole number'),
     ('{"question":{"shape":[-1]}}', "question.shape", "is not a JSON object"),
     (DIM % '{"interval":{},"symbol":{}}', PLACE, 'multiple "kind" oneof'),
     (DIM % '{"val":1}', PLACE, 'no field named "val"'),
     (DIM % "null", PLACE, "is not a JSON object"),
-    (DIM % '{"symbol":{"name":5}}', f"{LOOSE}.name", "the value is not a text"),
-    (DIM % '{"symbol":{"name":"\\ud800"}}', f"{PLACE}.symbol.name", "surrogate"),
+    (DIM % '{"symbol":{"name":5}}', f"{PLACE}.symbol.name", "is 5, not valid text"),
+    (DIM % '{"symbol":{"name":"\\ud800"}}', f"{PLACE}.symbol.name", "not valid text"),
     (f'{{"{"x" * 60_000}":1}}', "", "has no field named"),
 ]
 
@@ -158,12 +159,12 @@ def test_json_batch_item_error_has_index_field_and_value():
 
 
 def test_json_query_error_names_the_value_and_its_field():
-    for item, field in (("1.5", "shape.items[1]"), ('"x"', "shape.items")):
+    for item, field in (("1.5", "shape.items[1]"), ('"x"', "shape.items[1]"), ("9223372036854775808", "shape.items")):
         question = write_json(QUESTION).replace(b'["-1"]', b"[1,%b]" % item.encode())
         rejection = reject(INFER_PATH, question)
         assert isinstance(rejection, InvalidRequestError)
         assert rejection.field == field
-        assert rejection.message.startswith(f"{field}: ")
+        assert rejection.message.startswith(field)
 
 
 def test_json_results_above_the_response_limit_are_rejected():

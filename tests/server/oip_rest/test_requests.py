@@ -95,7 +95,7 @@ def test_names_of_the_path_may_repeat_in_the_body():
         (b'{"x":1}', "", "the unknown key 'x'; use id, parameters, inputs, outputs"),
         (b'{"model_name":["reshape"]}', "model_name", "differs from the path"),
         (b'{"inputs":[1]}', "inputs[0]", "is not a JSON object"),
-        (b'{"parameters":{"a":{"b":1}}}', "parameters.string_param", "is not a text"),
+        (b'{"parameters":{"a":{"b":1}}}', "parameters[a].string_param", 'is {"b": 1}, not valid text'),
         (b'{"parameters":{"binary_data_output":1}}', "parameters[binary_data_output]", "must be true or false"),
         (write_body(data=[[1, 2], [3, 4, 5, 6]]), "inputs[0].data", "nested lists in the shape [2, 3]"),
         (write_body(data=[1, 2, "3", 4, 5, 6]), "inputs[0].data[2]", "is not a value of the type f32"),

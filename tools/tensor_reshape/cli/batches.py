@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
-from tensor_reshape.conformance.query_records import BatchLine, describe_rejection, read_line
+from tensor_reshape.conformance.query_records import BatchLine, read_line
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
-from tensor_reshape.wire.batches import encode_batch_item
+from tensor_reshape.wire.batches import describe_rejection, encode_batch_item
 from tensor_reshape.wire.fields import check_header_size
 from tensor_reshape.wire.json_messages import Json, describe_message
 
@@ -37,12 +37,12 @@ def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[
 def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
     try:
         if isinstance(answer, ReshapeError):
-            return describe_rejection(answer)
+            return {"rejection": describe_rejection(answer)}
         if line.tensor is None or isinstance(line.query, ReshapeError):
             return {"answer": answer.to_json()}
         return {"output": describe_message(execute(line.query, line.tensor, answer, client))}
     except ReshapeError as error:
-        return describe_rejection(error)
+        return {"rejection": describe_rejection(error)}
 
 
 def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
@@ -139,25 +139,9 @@ def _measure(query: ShapeQuery) -> int:
         InvalidRequestError: the query cannot be sent.
         LimitError: HEADER_TOO_LARGE, because every server would reject the query.
     """
-    try:
-        size = len(encode_batch_item(read_query(query)))
-    except ValueError as error:
-        if isinstance(error, ReshapeError):
-            raise
-        raise _reject_number(query) from None
+    size = len(encode_batch_item(read_query(query)))
     check_header_size(size)
     return size + _FIELD_BYTES
-
-
-def _reject_number(query: ShapeQuery) -> ReshapeError:
-    """Returns the error for a number that does not fit into the s64 of the API.
-
-    The rules find the number that does not fit.
-    """
-    (answer,) = infer_locally([replace(query, data_from=None)])
-    if isinstance(answer, ReshapeError):
-        return answer
-    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the query contains a number above 2^63 - 1")
 
 
 def _reject_failed_link(data_from: int, index: int) -> InvalidRequestError:

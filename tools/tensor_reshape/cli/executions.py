@@ -10,6 +10,7 @@ import numpy as np
 
 from tensor_reshape.client import InferredShape, InvalidRequestError, PackedTensor, Reason, ShapeQuery
 from tensor_reshape.client.queries import read_query
+from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.questions import Question, is_known
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.arrays import Array, build_array, gather, view_bytes
@@ -31,12 +32,16 @@ def execute(
         client: the client. If None, this process executes the reshape.
 
     Raises:
-        InvalidRequestError: FIELD_MISSING, if the requested shape is not fully known, or an error of the layout.
+        InvalidRequestError: FIELD_MISSING, if the requested shape is not fully known; OPERATION_UNSPECIFIED, if the
+            operation only infers shapes; or an error of the layout.
     """
     (question, _), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
-        message = "a tensor cannot be reshaped unless its type and all items of the shape are known"
+        message = "a tensor cannot be reshaped unless all items of the shape are known"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "shape")
+    if question.operation.name not in OPERATIONS:
+        message = f"{question.operation.name} only infers shapes, so it cannot reshape a tensor"
+        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation")
     strides = tuple(data.strides) or None
     tensor = TensorView(question.data_type, question.data, strides, memoryview(data.data)).check_layout("data")
     output = bytes(gather(tensor)) if client is None else _execute_remotely(client, question, tensor)

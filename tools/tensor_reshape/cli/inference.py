@@ -30,7 +30,7 @@ name. Any other name must be in quotes.
 --json prints the message InferShapeResponse in protobuf's JSON mapping, with 64-bit numbers as numbers: {"shape":
 {"dims": [...], "partial": [...]}}. Without a shape, the rank is unknown. A dim of -1 is not one known number, and its
 entry in "partial" has its range or name. "conditions" follows if the reshape demands something of its inputs, and
-"conditionsComplete" is absent if these are not all. "origins" and "groups" follow with --explain.
+"conditionsComplete" is false if these are not all. "origins" and "groups" follow with --explain.
 
 A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"operation": "OPERATION_RESHAPE",
 "specialZero": false, "data": {"shape": {"dims": [2, 3]}}, "shape": {"items": [-1]}}}. It may have an "id", and
@@ -156,7 +156,7 @@ def _infer_on_server(client: "Client", query: ShapeQuery) -> InferredShape:
 
 
 def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
-    from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it imports protobuf, which one query does not need
+    from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it imports protobuf, which plain output does not need
 
     rejected, console = False, find_console(sys.stderr)
     # Each record is printed at once, because another program may read the output at the same time.

@@ -160,11 +160,9 @@ def _print_json(error: Exception) -> None:
 def _format_json(error: Exception) -> str:
     if not isinstance(error, ReshapeError):
         return json.dumps({"error": _describe(error)})
-    from tensor_reshape.conformance.query_records import describe_rejection  # noqa: PLC0415 - it imports protobuf
+    from tensor_reshape.wire.batches import describe_rejection  # noqa: PLC0415 - it imports protobuf
 
-    record = describe_rejection(error)
-    record["rejection"]["message"] = _describe(error)
-    return json.dumps(record)
+    return json.dumps({"rejection": {**describe_rejection(error), "message": _describe(error)}})
 
 
 def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> None:

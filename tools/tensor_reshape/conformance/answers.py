@@ -8,11 +8,12 @@ Invariants:
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, check_partial_dims, find_bounds
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, check_dims, check_partial_dims, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import read_infer_response
 from tensor_reshape.wire.json_messages import Json, read_message
@@ -21,6 +22,7 @@ MAX_TEXT_CHARACTERS = 200
 _KEYS = ("answer", "output", "rejection", "unsupported")
 _MAX_DIMS = 4096
 _MAX_CONDITIONS = 1000
+_CONDITIONS = ("conditions", "conditionsComplete", "conditions_complete")
 
 
 class InvalidAnswerError(Exception):
@@ -92,35 +94,52 @@ def read_answer(record: Json) -> Answer:
 
 
 def _read_output(value: object) -> ShapeAnswer:
+    _check_count(value, "dims", _MAX_DIMS)
     try:
         tensor = read_message(tensor_pb2.Tensor, value, "output", ignores_unknown=True)
+        return ShapeAnswer(tuple(check_dims(tensor.dims, "output.dims")), tensor.data)
     except InvalidRequestError as error:
         raise InvalidAnswerError(error.message) from None
-    return ShapeAnswer(tuple(tensor.dims), tensor.data)
 
 
 def _read_shape(value: object) -> ShapeAnswer:
     for path, limit in (("shape.dims", _MAX_DIMS), ("shape.partial", _MAX_DIMS), ("conditions", _MAX_CONDITIONS)):
-        if (count := _count(value, *path.split("."))) > limit:
-            message = f"{path} has {count} items, but at most {limit} are allowed"
-            raise InvalidAnswerError(message)
+        _check_count(value, path, limit)
+    invalid = _find_invalid(value)
     try:
         answer = read_infer_response(
-            read_message(reshape_pb2.InferShapeResponse, value, "answer", ignores_unknown=True)
+            read_message(
+                reshape_pb2.InferShapeResponse, _replace_invalid(value, invalid), "answer", ignores_unknown=True
+            )
         )
         for index, condition in enumerate(answer.conditions):
             _check_condition(condition, f"conditions[{index}]")
     except ReshapeError as error:
         raise InvalidAnswerError(error.message) from None
-    if _count(value, "conditions") != len(answer.conditions):
+    if len(_get(value, "conditions") or ()) != len(answer.conditions):
         message = "a condition must have the kind KIND_EQUAL, KIND_DIVIDES or KIND_RANGE"
         raise InvalidAnswerError(message)
     if any(find_bounds(dim).is_empty for dim in answer.dims or ()):
         message = "a dim of the shape has bounds that contain no value"
         raise InvalidAnswerError(message)
-    # The check of the message has shown that the value is an object.
-    is_listed = isinstance(value, Mapping) and bool({"conditions", "conditionsComplete"} & value.keys())
-    return ShapeAnswer(answer.dims, None, answer.conditions if is_listed else None, answer.conditions_complete)
+    is_listed = any(_get(value, key) is not None for key in _CONDITIONS)
+    dims = None if answer.dims is None else tuple(invalid.get(index, dim) for index, dim in enumerate(answer.dims))
+    return ShapeAnswer(dims, None, answer.conditions if is_listed else None, answer.conditions_complete)
+
+
+def _find_invalid(value: object) -> dict[int, int]:
+    """Returns the numbers of a shape that no dim has, by index. Such an answer is readable, but wrong."""
+    dims = _get(value, "shape.dims")
+    listed = enumerate(dims if isinstance(dims, list) else ())
+    return {index: dim for index, dim in listed if type(dim) is int and not -1 <= dim <= MAX_DIM}
+
+
+def _replace_invalid(value: object, invalid: Mapping[int, int]) -> object:
+    """Returns the answer with a 0 for each invalid number, because a message can hold only some of them."""
+    if not isinstance(value, Mapping) or not invalid:
+        return value
+    dims = [0 if index in invalid else dim for index, dim in enumerate(value["shape"]["dims"])]
+    return {**value, "shape": {**value["shape"], "dims": dims}}
 
 
 def _check_condition(condition: Condition, path: str) -> None:
@@ -130,13 +149,16 @@ def _check_condition(condition: Condition, path: str) -> None:
         InvalidAnswerError: a part of the condition is missing, or a number is out of range.
         InvalidRequestError: a name or a number of a product is invalid.
     """
-    is_range = condition.kind is ConditionKind.RANGE
-    if is_range is (condition.right is not None) or not all(
-        end is None or end >= 0 for end in (condition.min, condition.max)
-    ):
-        message = f"{path} must have either right, or min and max that are not negative"
+    ends = [end for end in (condition.min, condition.max) if end is not None]
+    products = [product for product in (condition.left, condition.right, condition.unless_zero) if product is not None]
+    if condition.kind is ConditionKind.RANGE:
+        is_valid = condition.right is None and bool(ends) and min(ends) >= 0
+    else:
+        is_valid = condition.right is not None and not any(one.divisors or one.divisor != 1 for one in products)
+    if not is_valid:
+        message = f"{path} must have either right and no divisor, or a range with min or max"
         raise InvalidAnswerError(message)
-    for product in filter(None, (condition.left, condition.right, condition.unless_zero)):
+    for product in products:
         if product.symbols:
             check_partial_dims([Dim(ANY, product)], path)
         elif product.coefficient < 0 or product.divisor < 1:
@@ -144,8 +166,16 @@ def _check_condition(condition: Condition, path: str) -> None:
             raise InvalidAnswerError(message)
 
 
-def _count(value: object, *path: str) -> int:
-    """Returns the number of items of the list at a path of keys; 0 without a list."""
-    for key in path:
+def _check_count(value: object, path: str, limit: int) -> None:
+    """Checks the length of the list at a path of keys, if there is a list."""
+    found = _get(value, path)
+    if isinstance(found, list) and len(found) > limit:
+        message = f"{path} has {len(found)} items, but at most {limit} are allowed"
+        raise InvalidAnswerError(message)
+
+
+def _get(value: object, path: str) -> Any:  # noqa: ANN401 - JSON
+    """Returns the value at a path of keys; None without one."""
+    for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
-    return len(value) if isinstance(value, list) else 0
+    return value

@@ -20,7 +20,7 @@ def describe_query(query: Json) -> str:
     question = query["question"]
     data, target = question.get("data", {}), question.get("shape")
     operation = str(question.get("operation")).removeprefix("OPERATION_").lower()
-    shape = {"dims": data["dims"]} if "data" in data else data.get("shape")
+    shape = {"dims": data.get("dims", [])} if "data" in data else data.get("shape")
     parts = [f"{operation} of {_describe_shape(shape)} to {_describe_target(target)}"]
     if "specialZero" in question:
         parts.append(f"special_zero {str(question['specialZero']).lower()}")
@@ -39,9 +39,9 @@ def describe_answer(answer: Json | None) -> str:
     """Returns an answer in one line, such as `[2, N (1..8)]` or a rejection. "-" without an answer."""
     if answer is None:
         return "-"
-    if "unsupported" in answer:
+    if answer.get("unsupported") is not None:
         return f"not supported: {_shorten(answer['unsupported'])}"
-    if "rejection" in answer:
+    if answer.get("rejection") is not None:
         error = answer["rejection"] if isinstance(answer["rejection"], Mapping) else {}
         details = " ".join(_shorten(error[key]) for key in ("reason", "field", "message") if error.get(key))
         return f"rejected: {details}" if details else "rejected"

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from tensor_reshape.client.queries import ShapeQuery
 from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.questions import AnyQuestion
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.batches import build_rejection, read_batch_item
+from tensor_reshape.wire.batches import read_batch_item
 from tensor_reshape.wire.inference import read_question
-from tensor_reshape.wire.json_messages import Json, describe_message, parse_json, read_message, reject_json
+from tensor_reshape.wire.json_messages import Json, parse_json, read_message, reject_json
+from tensor_reshape.wire.tensors import decode_data_type
 
 _LINE = "the line"
-_TENSOR_KEYS = {"dims", "strides", "data"}  # a TensorSpec has none of these keys
+_TENSOR_KEYS = ("dims", "strides", "data")  # a TensorSpec has none of these keys
 
 
 class BatchLine(NamedTuple):
@@ -39,25 +41,40 @@ def read_line(line: bytes) -> BatchLine:
         record = parse_json(_decode(line), _LINE)
         # The id is read first, because an error about the rest of the record contains the id.
         name = _read_id(record.pop("id", None))
-        question, tensor = split_tensor(record.get("question"))
-        item = {**record, "question": question}
-        return BatchLine(make_query(read_batch_item(read_message(reshape_pb2.BatchInferShapeItem, item))), name, tensor)
+        question, tensor = record.pop("question", None), None
+        item = read_message(reshape_pb2.BatchInferShapeItem, record)
+        if question is not None:
+            message, tensor = _read_question(question)
+            item.question.CopyFrom(message)
+        return BatchLine(make_query(read_batch_item(item)), name, tensor)
     except ReshapeError as error:
         return BatchLine(error, name)
 
 
-def split_tensor(question: object) -> tuple[object, tensor_pb2.Tensor | None]:
-    """Splits a query whose `data` is a Tensor, as in a request to reshape, into a query with a TensorSpec and the data.
+def read_case_question(query: Json) -> AnyQuestion:
+    """Returns the query of a case in the form of the rules.
 
     Raises:
-        InvalidRequestError: the tensor is malformed.
+        InvalidRequestError: the query is not valid, so the right answer is a rejection.
     """
-    data = question.get("data") if isinstance(question, dict) else None
-    if not isinstance(data, dict) or not _TENSOR_KEYS & data.keys():
-        return question, None
-    tensor = read_message(tensor_pb2.Tensor, data, "question.data")
-    spec = {"dataType": tensor.data_type, "shape": {"dims": [*tensor.dims]}}
-    return {**question, "data": spec}, tensor  # type: ignore[dict-item] # a dict, because it has data
+    return read_question(_read_question(query["question"])[0]).question
+
+
+def _read_question(record: object) -> tuple[reshape_pb2.InferShapeRequest, tensor_pb2.Tensor | None]:
+    """Reads a query. Its `data` may be a Tensor, as in a request to reshape."""
+    if not isinstance(record, dict):
+        problem = "question is not a JSON object"
+        raise reject_json(problem, "question")
+    data = record.get("data")
+    if not isinstance(data, dict) or all(data.get(key) is None for key in _TENSOR_KEYS):
+        return read_message(reshape_pb2.InferShapeRequest, record), None
+    tensor = read_message(tensor_pb2.Tensor, data, "data")
+    decode_data_type(tensor.data_type, "data.data_type")
+    question = read_message(reshape_pb2.InferShapeRequest, {**record, "data": {}})
+    question.data.data_type = tensor.data_type
+    question.data.shape.SetInParent()
+    question.data.shape.dims.extend(check_dims(tensor.dims, "data.dims"))
+    return question, tensor
 
 
 def make_query(item: BatchItem) -> ShapeQuery:
@@ -75,21 +92,6 @@ def make_query(item: BatchItem) -> ShapeQuery:
     )
 
 
-def read_case_question(query: Json) -> AnyQuestion:
-    """Returns the query of a case in the form of the rules.
-
-    Raises:
-        InvalidRequestError: the query is not valid, so the right answer is a rejection.
-    """
-    question, _ = split_tensor(query.get("question"))
-    return read_question(read_message(reshape_pb2.InferShapeRequest, question)).question
-
-
-def describe_rejection(error: ReshapeError) -> Json:
-    """Returns the JSON of an error, as in the result of a batch."""
-    return {"rejection": describe_message(build_rejection(error))}
-
-
 def _decode(line: bytes) -> str:
     try:
         # The line is decoded before it is parsed, because json would guess the encoding of bytes.
@@ -102,5 +104,5 @@ def _decode(line: bytes) -> str:
 def _read_id(value: object) -> str | int | None:
     if value is None or isinstance(value, str) or type(value) is int:  # a bool is also an int
         return value
-    problem = "id must be text or a number"
+    problem = "id must be text or a whole number"
     raise reject_json(problem, "id")

@@ -18,7 +18,7 @@ from tensor_reshape.conformance.programs import Reply
 from tensor_reshape.conformance.verdicts import Judgement, Verdict, find_other_reason, judge
 from tensor_reshape.wire.json_messages import Json
 
-FORMAT = 1
+FORMAT = 2
 """The version of the file format."""
 
 

@@ -13,7 +13,7 @@ from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.wire.batches import build_rejection
+from tensor_reshape.wire.batches import describe_rejection
 from tensor_reshape.wire.dims import encode_shape, encode_target
 from tensor_reshape.wire.inference import encode_condition
 from tensor_reshape.wire.json_messages import Json, describe_message
@@ -115,7 +115,7 @@ class Finding:
             "advice": self.advice,
         }
         if isinstance(answer, ReshapeError):
-            return {**record, "rejection": describe_message(build_rejection(answer))}
+            return {**record, "rejection": describe_rejection(answer)}
         return {**record, "answer": answer.to_json()}
 
 
@@ -248,7 +248,7 @@ def describe_decision(decision: Decision) -> Json:
         "data": _describe_shape(decision.data),
         "shape": _describe_target(decision.target),
         "output_shape": _describe_shape(decision.output),
-        "rejection": None if error is None else describe_message(build_rejection(error)),
+        "rejection": None if error is None else describe_rejection(error),
         "undecided": decision.cause,
     }
 
