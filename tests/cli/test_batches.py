@@ -65,6 +65,12 @@ REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     (write_buffer(strides=[4, 1]), "DATA_SIZE_MISMATCH", "data.data"),
     (write_buffer(bytes(10), strides=[2, 1]), "STRIDES_OVERLAP", "data.strides"),
     (change(BUFFER, operation="OPERATION_STATIC_RESHAPE"), "DATA_TYPE_UNSUPPORTED", "data.data_type"),
+    (change(BUFFER, operation="OPERATION_ONNX_RESHAPE"), "OPERATION_UNSPECIFIED", "operation"),
+    (
+        change(SIX, operation="OPERATION_STATIC_RESHAPE", data={"shape": {"dims": [1] * 70_000}}),
+        "RANK_UNSUPPORTED",
+        "data.dims",
+    ),
 ]
 BUFFERS: list[tuple[Line, bytes]] = [
     (BUFFER, ELEMENTS),
@@ -92,6 +98,7 @@ def infer_batch(server: ServerProcess, *lines: Line | bytes) -> list[Line]:
 def read_rejection(answer: Line) -> tuple[str, str]:
     rejection = answer["rejection"]
     assert {"reason", "message"} <= rejection.keys() <= {"reason", "message", "field", "metadata", "limitExceeded"}
+    assert rejection.get("limitExceeded", False) is (rejection["reason"] == "RANK_LIMIT_EXCEEDED")
     return rejection["reason"], rejection.get("field", "")
 
 

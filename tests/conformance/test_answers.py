@@ -42,6 +42,9 @@ INVALID: list[dict[str, Any]] = [
     {**SCALAR, "unsupported": "both"},
     {"rejection": None},
     {"output": {"dims": [1], "data": 1}},
+    {"output": {"dims": [1], "data": "?"}},
+    {"output": {"dims": [-1], "data": "AA=="}},
+    {"output": {"dims": [1] * 5000, "data": "AA=="}},
 ]
 INVALID_CONDITIONS: list[object] = [
     {},
@@ -50,6 +53,9 @@ INVALID_CONDITIONS: list[object] = [
     [{**EVEN, "kind": 0}],
     [{"kind": "KIND_EQUAL", "left": {}}],
     [{**EVEN, "kind": "KIND_RANGE", "min": 1}],
+    [{"kind": "KIND_RANGE", "left": {"factors": [{"name": "b"}]}}],
+    [{**EVEN, "left": {"factors": [{"name": "b"}], "divisors": [{"name": "b"}]}}],
+    [{**EVEN, "right": {"divisor": 7}}],
     [{**EVEN, "right": {"factors": [{"name": ""}]}}],
     [{**EVEN, "left": {"coefficient": -1}}],
     [{**EVEN, "left": {"divisor": 0}}],
@@ -88,10 +94,33 @@ def test_invalid_conformance_answer_records_are_rejected(record: dict[str, Any])
         read_answer(record)
 
 
+def _multiply(*names: str, **numbers: object) -> dict[str, Any]:
+    return {"factors": [{"name": name} for name in names], **numbers}
+
+
+CONDITIONS: list[tuple[dict[str, Any], str]] = [
+    (EVEN, "2 divides b"),
+    (
+        {"kind": "KIND_EQUAL", "left": _multiply("M", "N", "N"), "right": _multiply("data[0]", coefficient=36)},
+        "M*N^2 = 36*data[0]",
+    ),
+    (
+        {"kind": "KIND_EQUAL", "left": _multiply("N"), "right": _multiply("K"), "unlessZero": _multiply("M")},
+        "N = K unless M = 0",
+    ),
+    (
+        {"kind": "KIND_RANGE", "left": _multiply("a", divisor=2, divisors=[{"name": "c"}]), "min": "1", "max": 3},
+        "1 <= a/(2*c) <= 3",
+    ),
+    ({"kind": "KIND_RANGE", "left": _multiply("shape[1]"), "min": 1}, "shape[1] >= 1"),
+]
+
+
 def test_conditions_of_an_answer_have_their_usual_text():
-    answer = read_answer(write_shape(2, conditions=[EVEN], conditionsComplete=True))
+    records, texts = [record for record, _ in CONDITIONS], [text for _, text in CONDITIONS]
+    answer = read_answer(write_shape(2, conditions=records, conditionsComplete=True))
     assert isinstance(answer, ShapeAnswer)
-    assert ([str(one) for one in answer.conditions or ()], answer.conditions_complete) == (["2 divides b"], True)
+    assert ([str(one) for one in answer.conditions or ()], answer.conditions_complete) == (texts, True)
 
 
 def test_answer_without_conditions_differs_from_one_with_an_empty_list():

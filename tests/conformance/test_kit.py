@@ -66,7 +66,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("volume/same", {"result": {"answer": {"shape": {"dims": [2**63]}}}}),
     ("volume/more-elements", {"result": {"rejection": {}}}),
     ("volume/more-elements", {"result": {"rejection": {"reason": "not so", "field": "shape"}}}),
+    ("volume/same", {"result": {"output": {"dataType": "DATA_TYPE_U8", "dims": [2, 3], "data": "AAAAAAAA"}}}),
     ("layouts/run-dense", {"result": {"answer": {"shape": {"dims": [3, 2]}}}}),
+    ("layouts/run-dense", _ask(data={"dataType": "DATA_TYPE_F32", "dims": [2, 3], "data": "000"})),
 ]
 
 

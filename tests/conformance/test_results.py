@@ -42,12 +42,12 @@ def test_conformance_results_survive_writing_and_reading(tmp_path: Path):
     path = tmp_path / "results.json"
     path.write_text(RESULTS.write())
     again = read_results(path)
-    assert (again, again.write(), RECORD["format"]) == (RESULTS, RESULTS.write(), 1)
+    assert (again, again.write(), RECORD["format"]) == (RESULTS, RESULTS.write(), 2)
     path.write_text(make_results((make_case(), write_shape(6))).write())
     assert read_results(path).differences == []
 
 
-OTHER_TEXTS = ("", "[]", "{}", '{"format": 2}', '{"format": 1, "differences": [{}]}', '{"format": 1}', "[" * 100_000)
+OTHER_TEXTS = ("", "[]", "{}", '{"format": 1}', '{"format": 2, "differences": [{}]}', '{"format": 2}', "[" * 100_000)
 OTHER_FIELDS: list[Json] = [
     {"another": "field"},
     {"differences": [None]},

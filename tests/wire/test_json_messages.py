@@ -63,6 +63,7 @@ def _list_answers(request: ShapeRequest) -> list[reshape_pb2.InferShapeResponse]
         ({"shape": "dims"}, "shape"),
         ({"data": {"shape": [2, 3]}}, "data.shape"),
         ({"shape": {"partial": [{}, []]}}, "shape.partial[1]"),
+        ({"shape": {"partial": {"index": 0}}}, "shape.partial"),
         ({"expected_shape": {"partial": [{"symbol": {"bounds": [1]}}]}}, "expected_shape.partial[0].symbol.bounds"),
     ],
     ids=str,
@@ -72,6 +73,41 @@ def test_value_of_a_message_that_is_not_an_object_is_rejected(document: object, 
         with pytest.raises(InvalidRequestError) as caught:
             read_message(reshape_pb2.InferShapeRequest, document, ignores_unknown=ignores_unknown)
         assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_MALFORMED, field)
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "text"),
+    [
+        ({"data": "A"}, "data", 'data is "A", not base64'),
+        ({"data": "AA*="}, "data", 'data is "AA*=", not base64'),
+        ({"data": 7}, "data", "data is 7, not base64"),
+        ({"data": ["a"]}, "data", 'data is ["a"], not base64'),
+        ({"dataType": True}, "dataType", "dataType is true, not the name of a value"),
+        ({"dataType": 2**32}, "dataType", "dataType is 4294967296, not the name of a value"),
+        ({"dataType": []}, "dataType", "dataType is [], not the name of a value"),
+        ({"dims": ["1_0"]}, "dims[0]", 'dims[0] is "1_0", not a whole number'),
+        ({"dims": [1e400]}, "dims[0]", "dims[0] is Infinity, not a whole number"),
+        ({"dataType": "DATA_TYPE_U8", "data_type": "DATA_TYPE_U8"}, "data_type", "data_type is given twice"),
+    ],
+    ids=str,
+)
+def test_value_of_a_wrong_type_is_rejected_by_name(document: object, field: str, text: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        read_message(tensor_pb2.Tensor, document)
+    assert (caught.value.field, caught.value.message) == (field, text)
+
+
+def test_all_forms_of_values_in_the_mapping_are_read():
+    rows = [
+        ({"data": "AAEC"}, tensor_pb2.Tensor(data=bytes(range(3)))),
+        ({"data": "__8"}, tensor_pb2.Tensor(data=b"\xff\xff")),
+        ({"data": "//8="}, tensor_pb2.Tensor(data=b"\xff\xff")),
+        ({"dims": [2, "3", 4.0, "-5"]}, tensor_pb2.Tensor(dims=[2, 3, 4, -5])),
+        ({"dataType": 1}, tensor_pb2.Tensor(data_type=tensor_pb2.DataType.values()[1])),
+        ({"data_type": "DATA_TYPE_F32", "dims": None}, tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32)),
+    ]
+    for document, message in rows:
+        assert read_message(tensor_pb2.Tensor, document) == message, document
 
 
 def test_unknown_names_are_ignored_only_on_request():

@@ -108,18 +108,17 @@ def _check_values(value: object, kind: Descriptor, path: str) -> None:
 
 
 def _check_field(value: object, field: FieldDescriptor, path: str) -> None:
-    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-    if is_map and isinstance(value, dict):
-        for key, item in value.items():
-            _check_value(item, field.message_type.fields_by_name["value"], f"{path}[{key}]")
-    elif field.is_repeated and not is_map and isinstance(value, list):
-        for index, item in enumerate(value):
-            _check_value(item, field, f"{path}[{index}]")
-    elif field.is_repeated:
-        problem = f"{path} is not a JSON {'object' if is_map else 'list'}"
+    kind = field.message_type
+    entry = kind if kind is not None and kind.GetOptions().map_entry else None
+    if not field.is_repeated:
+        _check_value(value, field, path)
+    elif not isinstance(value, list if entry is None else dict):
+        problem = f"{path} is not a JSON {'list' if entry is None else 'object'}"
         raise reject_json(problem, path)
     else:
-        _check_value(value, field, path)
+        element = field if entry is None else entry.fields_by_name["value"]
+        for key, item in value.items() if isinstance(value, dict) else enumerate(cast("list[object]", value)):
+            _check_value(item, element, f"{path}[{key}]")
 
 
 def _check_value(value: object, field: FieldDescriptor, path: str) -> None:

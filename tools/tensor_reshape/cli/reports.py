@@ -1,6 +1,6 @@
 """Reports errors of a command as one line, as JSON, or on a terminal with the wrong item underlined.
 
-- Reporting an error imports neither grpc nor the SDK.
+- Reporting an error imports neither grpc nor the SDK. JSON needs protobuf.
 - Error messages may contain control characters from a file or a server. Such characters are escaped and never sent to
   the terminal.
 """
