@@ -3,7 +3,6 @@
 - Each difference is listed once: with the first deviation of its library that explains it, or as not explained.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -232,7 +231,7 @@ def find_example(deviation: Deviation | None, found: Sequence[Difference]) -> Di
     """Returns the shortest difference that shows the effect of a deviation, or the shortest of all if none shows it."""
     verdict = _SHOWN_BY.get(deviation.matter) if deviation else None
     shown = [difference for difference in found if difference.verdict == verdict]
-    return min(shown or found, key=lambda difference: len(json.dumps(difference.asked)))
+    return min(shown or found, key=lambda difference: (len(describe_query(dict(difference.asked))), difference.case))
 
 
 def _build_reports(libraries: Sequence[Library]) -> Iterator[str]:

@@ -143,10 +143,13 @@ def _is_integer(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
     try:
-        return isinstance(value, str) and bool(value.encode() or True)
+        value.encode()
     except UnicodeEncodeError:  # half of a surrogate pair
         return False
+    return True
 
 
 def _is_base64(value: object) -> bool:

@@ -30,7 +30,7 @@ from tensor_reshape.rules.operations import (
 )
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.dims import decode_expected, encode_shape, reject_partial
+from tensor_reshape.wire.dims import decode_expected, reject_partial, write_shape
 from tensor_reshape.wire.fields import (
     PAYLOAD_TAG,
     AnyMessage,
@@ -104,7 +104,7 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
     if question.special_zero is not None:
         header.special_zero = question.special_zero
     if question.expected is not None:
-        header.expected_shape.CopyFrom(encode_shape(question.expected))
+        write_shape(header.expected_shape, question.expected)
     if isinstance(header, reshape_pb2.StaticReshapeRequest):
         header.shape.CopyFrom(reshape_pb2.TargetShape(items=question.target))
     elif shape is not None:

@@ -4,12 +4,12 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 
-from tensor_reshape.conformance.answers import InvalidAnswerError, ShapeAnswer, read_answer
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import ONNX_RESHAPE
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, decode_target
+from tensor_reshape.wire.inference import decode_condition
 from tensor_reshape.wire.json_messages import Json, read_message
 
 _MAX_CHARACTERS = 400
@@ -46,18 +46,16 @@ def describe_answer(answer: Json | None) -> str:
         details = " ".join(_shorten(error[key]) for key in ("reason", "field", "message") if error.get(key))
         return f"rejected: {details}" if details else "rejected"
     try:
-        read = read_answer(answer)
-    except InvalidAnswerError:
+        if answer.get("output") is not None:
+            tensor = read_message(tensor_pb2.Tensor, answer["output"], ignores_unknown=True)
+            return f"{_format(tensor.dims)}, bytes {_cut(tensor.data.hex())}"
+        message = read_message(reshape_pb2.InferShapeResponse, answer.get("answer"), ignores_unknown=True)
+        # The dims are not checked, because the reader should see what is wrong with them.
+        parts = [_format(decode_dims(message.shape, "shape.dims")) if message.HasField("shape") else "[...]"]
+    except ReshapeError:
         return _shorten(answer)
-    return _describe_read(read) if isinstance(read, ShapeAnswer) else _shorten(answer)
-
-
-def _describe_read(answer: ShapeAnswer) -> str:
-    parts = ["[...]" if answer.dims is None else _format(answer.dims)]
-    if answer.conditions is not None:
-        parts.append(f"conditions {_shorten([*map(str, answer.conditions)])}")
-    if answer.data is not None:
-        parts.append(f"bytes {_cut(answer.data.hex())}")
+    if message.conditions:
+        parts.append(f"conditions {_shorten([str(decode_condition(one)) for one in message.conditions])}")
     return ", ".join(parts)
 
 

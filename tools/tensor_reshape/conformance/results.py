@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensor_reshape.conformance.cases import RULES, Case
+from tensor_reshape.conformance.descriptions import describe_query
 from tensor_reshape.conformance.programs import Reply
 from tensor_reshape.conformance.verdicts import Judgement, Verdict, find_other_reason, judge
 from tensor_reshape.wire.json_messages import Json
@@ -108,9 +109,7 @@ def measure_query(difference: Difference) -> tuple[int, str]:
 
     With this key, the shortest query is the smallest example.
     """
-    question = difference.query["question"]
-    shapes = {key: question.get(key) for key in ("data", "shape", "expectedShape")}
-    return len(json.dumps(shapes)), difference.id
+    return len(describe_query(difference.query)), difference.id
 
 
 def read_results(path: Path) -> Results:
