@@ -9,7 +9,8 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar, cast
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -31,6 +32,22 @@ _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 class _DuplicateNameError(ValueError):
     """An object contains the same name twice."""
+
+
+class _Check(NamedTuple):
+    """A check of a value, and what the value must be."""
+
+    passes: Callable[[object], bool]
+    wanted: str
+
+
+class _Field(NamedTuple):
+    """What a value of a field must be: several in a list or a dict, or one; a message, or a value with a check."""
+
+    number: int
+    container: type[list[Any]] | type[dict[str, Any]] | None
+    kind: Descriptor | None
+    check: _Check | None
 
 
 def parse_json(text: str, path: str = "the body") -> Json:
@@ -93,12 +110,12 @@ def _check_values(value: object, kind: Descriptor, path: str) -> None:
     if not isinstance(value, dict):
         problem = f"{path or 'the body'} is not a JSON object"
         raise reject_json(problem, path)
-    numbers = set[int]()
+    fields, numbers = _list_fields(kind), set[int]()
     for name, item in value.items():
-        field = kind.fields_by_camelcase_name.get(name) or kind.fields_by_name.get(name)
+        field = fields.get(name)
         if field is None:  # the parser ignores or rejects it
             continue
-        place = f"{path}.{name}".lstrip(".")
+        place = f"{path}.{name}" if path else name
         if field.number in numbers:
             problem = f"{place} is given twice"
             raise reject_json(problem, place)
@@ -107,28 +124,39 @@ def _check_values(value: object, kind: Descriptor, path: str) -> None:
             _check_field(item, field, place)
 
 
-def _check_field(value: object, field: FieldDescriptor, path: str) -> None:
-    kind = field.message_type
-    entry = kind if kind is not None and kind.GetOptions().map_entry else None
-    if not field.is_repeated:
+def _check_field(value: object, field: _Field, path: str) -> None:
+    if field.container is None:
         _check_value(value, field, path)
-    elif not isinstance(value, list if entry is None else dict):
-        problem = f"{path} is not a JSON {'list' if entry is None else 'object'}"
+    elif not isinstance(value, field.container):
+        problem = f"{path} is not a JSON {'list' if field.container is list else 'object'}"
         raise reject_json(problem, path)
     else:
-        element = field if entry is None else entry.fields_by_name["value"]
-        for key, item in value.items() if isinstance(value, dict) else enumerate(cast("list[object]", value)):
-            _check_value(item, element, f"{path}[{key}]")
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_value(item, field, f"{path}[{key}]")
 
 
-def _check_value(value: object, field: FieldDescriptor, path: str) -> None:
-    if field.message_type is not None:
-        _check_values(value, field.message_type, path)
-        return
-    check = _CHECKS.get(field.type)
-    if check is not None and not check[0](value):
-        problem = f"{path} is {_shorten(value)}, not {check[1]}"
+def _check_value(value: object, field: _Field, path: str) -> None:
+    if field.kind is not None:
+        _check_values(value, field.kind, path)
+    elif field.check is not None and not field.check.passes(value):
+        problem = f"{path} is {_shorten(value)}, not {field.check.wanted}"
         raise reject_json(problem, path)
+
+
+@cache
+def _list_fields(kind: Descriptor) -> Mapping[str, _Field]:
+    """Returns the fields of a message by all their names. Reading descriptors takes longer than the checks."""
+    fields = dict[str, _Field]()
+    for field in kind.fields:
+        entry = field.message_type
+        is_map = entry is not None and entry.GetOptions().map_entry
+        element = entry.fields_by_name["value"] if entry is not None and is_map else field
+        container: type[list[Any]] | type[dict[str, Any]] | None = (
+            dict if is_map else list if field.is_repeated else None
+        )
+        read = _Field(field.number, container, element.message_type, _CHECKS.get(element.type))
+        fields |= dict.fromkeys((field.name, field.camelcase_name), read)
+    return fields
 
 
 def _shorten(value: object) -> str:
@@ -225,20 +253,20 @@ def _explain(text: str, root: str) -> tuple[str, str]:
     return words[:_MAX_CHARACTERS].rstrip("."), field
 
 
-_CHECKS: Mapping[int, tuple[Callable[[object], bool], str]] = {
-    FieldDescriptor.TYPE_BOOL: (lambda value: isinstance(value, bool), "true or false"),
-    FieldDescriptor.TYPE_STRING: (_is_text, "valid text"),
-    FieldDescriptor.TYPE_BYTES: (_is_base64, "base64"),
-    FieldDescriptor.TYPE_ENUM: (_is_enum_value, "the name of a value"),
+_CHECKS: Mapping[int, _Check] = {
+    FieldDescriptor.TYPE_BOOL: _Check(lambda value: isinstance(value, bool), "true or false"),
+    FieldDescriptor.TYPE_STRING: _Check(_is_text, "valid text"),
+    FieldDescriptor.TYPE_BYTES: _Check(_is_base64, "base64"),
+    FieldDescriptor.TYPE_ENUM: _Check(_is_enum_value, "the name of a value"),
     **dict.fromkeys(
         (
             *(FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT32),
             *(FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64),
         ),
-        (_is_integer, "a whole number"),
+        _Check(_is_integer, "a whole number"),
     ),
 }
-"""The check of each type, and what a value must be. The parser checks numbers with a point."""
+"""The check of each type. The parser checks numbers with a point."""
 
 DECODER = json.JSONDecoder(object_pairs_hook=_check_names)
 """The parser of JSON, which raises ValueError for a duplicate name."""
