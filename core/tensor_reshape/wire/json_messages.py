@@ -45,7 +45,7 @@ class _Field(NamedTuple):
     """What a value of a field must be: several in a list or a dict, or one; a message, or a value with a check."""
 
     number: int
-    container: type[list[Any]] | type[dict[str, Any]] | None
+    container: type[list[Any] | dict[Any, Any]] | None
     kind: Descriptor | None
     check: _Check | None
 
@@ -151,9 +151,9 @@ def _list_fields(kind: Descriptor) -> Mapping[str, _Field]:
         entry = field.message_type
         is_map = entry is not None and entry.GetOptions().map_entry
         element = entry.fields_by_name["value"] if entry is not None and is_map else field
-        container: type[list[Any]] | type[dict[str, Any]] | None = (
-            dict if is_map else list if field.is_repeated else None
-        )
+        container: type[list[Any] | dict[Any, Any]] | None = list if field.is_repeated else None
+        if is_map:
+            container = dict
         read = _Field(field.number, container, element.message_type, _CHECKS.get(element.type))
         fields |= dict.fromkeys((field.name, field.camelcase_name), read)
     return fields
