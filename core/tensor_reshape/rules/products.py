@@ -42,7 +42,10 @@ class Product(NamedTuple, Generic[AnyFactor]):
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
     def cancel(self) -> tuple["Product[AnyFactor]", tuple[AnyFactor, ...]]:
-        """Returns the product in lowest terms, and the removed factors. At most one of both numbers must be 0."""
+        """Returns the product in lowest terms, and the removed factors. At most one of both numbers must be 0.
+
+        Lemmas: cancel-nonzero, cancel-divisor.
+        """
         # Each factor cancels only one equal divisor, so N * N / (N * M) becomes N / M. The other factors keep their
         # order, because the search follows this order, and a query must always get the same result.
         divisors, factors, removed = Counter(self.divisors), list[AnyFactor](), list[AnyFactor]()
