@@ -14,8 +14,8 @@ Invariants:
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Sequence
-from fractions import Fraction
 from itertools import pairwise
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim
@@ -90,11 +90,14 @@ def _find_boundaries(left: Sequence[Product[Hashable]], right: Sequence[Product[
 
 def _multiply(factors: Sequence[Product[Hashable]]) -> list[Hashable]:
     """Returns the products of the first factor, of the first two factors, and so on, in a form that can be compared."""
-    number, powers = Fraction(1), Counter[Hashable]()
+    above, below, powers = 1, 1, Counter[Hashable]()
     products = list[Hashable]()
     for coefficient, names, divisor, divisors in factors:
-        number *= Fraction(coefficient, divisor)
-        powers.update(names)
-        powers.subtract(divisors)
-        products.append((number, frozenset(item for item in powers.items() if item[1])))
+        common = gcd(above * coefficient, below * divisor)
+        above, below = above * coefficient // common, below * divisor // common
+        for name in names:
+            powers[name] += 1
+        for name in divisors:
+            powers[name] -= 1
+        products.append((above, below, frozenset(item for item in powers.items() if item[1])))
     return products

@@ -46,6 +46,10 @@ class Product(NamedTuple, Generic[AnyFactor]):
 
         Lemmas: cancel-nonzero, cancel-divisor.
         """
+        number = gcd(self.coefficient, self.divisor)
+        coefficient, divisor = self.coefficient // number, self.divisor // number
+        if set(self.factors).isdisjoint(self.divisors):
+            return Product(coefficient, self.factors, divisor, self.divisors), ()
         # Each factor cancels only one equal divisor, so N * N / (N * M) becomes N / M. The other factors keep their
         # order, because the search follows this order, and a query must always get the same result.
         divisors, factors, removed = Counter(self.divisors), list[AnyFactor](), list[AnyFactor]()
@@ -55,11 +59,7 @@ class Product(NamedTuple, Generic[AnyFactor]):
                 removed.append(factor)
             else:
                 factors.append(factor)
-        number = gcd(self.coefficient, self.divisor)
-        return (
-            Product(self.coefficient // number, tuple(factors), self.divisor // number, tuple(divisors.elements())),
-            tuple(removed),
-        )
+        return Product(coefficient, tuple(factors), divisor, tuple(divisors.elements())), tuple(removed)
 
     def map_factors(self, find: Callable[[AnyFactor], OtherFactor]) -> "Product[OtherFactor]":
         """Returns the product in which `find` has replaced each factor."""

@@ -210,6 +210,8 @@ def _add_volumes(
     facts: Facts, system: System, target: Target[AnyDim], wants: dict[int, tuple[Monomial, _Want]]
 ) -> None:
     """Adds the fact that the volumes are equal, or that the -1 is an integer."""
+    rest = Product(1, () if system.rest is None else (system.rest,))
+    data = [monomial.product for index, monomial in system.data.items() if index not in target.cancelled]
     items, free = list[Product[int]](), list[int]()
     for index, monomial in enumerate(system.output):
         if index in target.cancelled:
@@ -223,7 +225,7 @@ def _add_volumes(
         else:
             items.append(exact.invert())
             _add_product(facts, index, exact, wants[index][1].bounds)
-    quotient = system.multiply_data(target.cancelled).multiply(*items)
+    quotient = rest.multiply(*data, *items)
     facts.add(DIVIDES if free else EQUAL, quotient, *_find_volume_rule(target))
     # The computed -1 is an output dim, and the caller may expect bounds of this dim.
     if free == [target.inferred] and target.inferred in wants and Kind.UNKNOWN not in target.kinds:

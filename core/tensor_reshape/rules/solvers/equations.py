@@ -17,7 +17,7 @@ Invariants:
   exceed MAX_DIM, so its range ends at UNBOUNDED.
 """
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple
@@ -78,7 +78,6 @@ class Range(NamedTuple):
 
 POSITIVE = Range(1, MAX_DIM)
 ZERO = Range(0, 0)
-ONE = Product[int](1, ())
 
 
 def find_range(dim: AnyDim) -> Range:
@@ -108,20 +107,22 @@ class Monomial(NamedTuple):
 
 def fold(product: Product[int], ranges: Sequence[Range], least: int) -> Product[int]:
     """Returns the product in which each variable with one value, which is at least `least`, is a part of a number."""
-    coefficient, factors = _fold_factors(product.factors, ranges, least)
-    divisor, divisors = _fold_factors(product.divisors, ranges, least)
-    return Product(product.coefficient * coefficient, factors, product.divisor * divisor, divisors)
+    factors, divisors = list[int](), list[int]()
+    coefficient = product.coefficient * _list_unknown(product.factors, ranges, least, factors)
+    divisor = product.divisor * _list_unknown(product.divisors, ranges, least, divisors)
+    return Product(coefficient, tuple(factors), divisor, tuple(divisors))
 
 
-def _fold_factors(keys: tuple[int, ...], ranges: Sequence[Range], least: int) -> tuple[int, tuple[int, ...]]:
-    number, unknown = 1, list[int]()
+def _list_unknown(keys: tuple[int, ...], ranges: Sequence[Range], least: int, unknown: list[int]) -> int:
+    """Adds the other variables to `unknown`, and returns the product of the values."""
+    known = 1
     for key in keys:
         low, high = ranges[key]
         if low == high >= least:
-            number *= low
+            known *= low
         else:
             unknown.append(key)
-    return number, tuple(unknown)
+    return known
 
 
 @dataclass(slots=True)
@@ -214,14 +215,24 @@ class System:
 
         Lemma: multiply-out.
         """
-        cancelled = target.cancelled
-        output = [one.product.invert() for index, one in enumerate(self.output) if index not in cancelled]
-        return fold(self.multiply_data(cancelled).multiply(*output), self.ranges, 1)  # a 0 stays a variable
-
-    def multiply_data(self, cancelled: Container[int]) -> Product[int]:
-        """Returns the volume of the data without the dims at some indices."""
-        data = [one.product for index, one in self.data.items() if index not in cancelled]
-        return ONE.multiply(*data) if self.rest is None else ONE.multiply(*data, Product(1, (self.rest,)))
+        # All products are multiplied in one pass, because each case of a query needs its equation. A 0 stays a
+        # variable, for the reason in `add_monomial`.
+        ranges, cancelled = self.ranges, target.cancelled
+        left, right = list[int](), list[int]()
+        above = below = 1
+        for index, monomial in self.data.items():
+            if index not in cancelled:
+                coefficient, factors, divisor, divisors = monomial.product
+                above *= coefficient * _list_unknown(factors, ranges, 1, left)
+                below *= divisor * _list_unknown(divisors, ranges, 1, right)
+        if self.rest is not None:
+            left.append(self.rest)
+        for index, monomial in enumerate(self.output):
+            if index not in cancelled:
+                coefficient, factors, divisor, divisors = monomial.product
+                below *= coefficient * _list_unknown(factors, ranges, 1, right)
+                above *= divisor * _list_unknown(divisors, ranges, 1, left)
+        return Product(above, tuple(left), below, tuple(right))
 
     def can_be_zero(self, key: int) -> bool:
         """Whether a variable may be 0."""
