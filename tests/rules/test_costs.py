@@ -15,8 +15,9 @@ from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_b
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
+from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
-from tensor_reshape.rules.solvers.equations import Equation, Range
+from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.propagation import narrow_ranges
 from verification.prove.fitting_questions import generate
 
@@ -107,7 +108,7 @@ def test_batch_items_share_one_step_budget():
 def test_range_narrowing_of_high_powers_uses_fewer_calls():
     calls = []
     for power in (2, 64):
-        equation = Equation([0] * power, [1] * power, (3, 5))
+        equation = Product(3, (0,) * power, 5, (1,) * power)
         ranges = [Range(2, 2**40), Range(3, 2**39)]
         calls.append(count_calls(lambda: narrow_ranges(ranges, equation, [0, 1])))  # noqa: B023 - called at once
     assert 4 * calls[1] < calls[0]

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from hypothesis_profiles import examples
 from tensor_reshape.rules.names import (
     MAX_SYMBOL_CHARACTERS,
-    Product,
     is_name,
     read_multiple,
     read_product,
     write_factor,
     write_name,
 )
+from tensor_reshape.rules.products import Product
 
 # How torch, tf2onnx, optimum and onnxruntime's symbolic shape inference name dims.
 EXPORTED = [
@@ -21,7 +21,7 @@ EXPORTED = [
     *["/model/Reshape_output_0_dim_1", "unk__6", "Max(1, s0)", "s0//8", "Mod(s0, 2)", "2*seq + 1", "-s0 + 4"],
     *["0.5*width + 1", "batch-size", "größe"],
 ]
-PRODUCTS: dict[str, Product] = {
+PRODUCTS: dict[str, Product[str]] = {
     "N": Product(1, ("N",)),
     "4*N": Product(4, ("N",)),
     "2*N*3": Product(6, ("N",)),
@@ -42,7 +42,7 @@ PRODUCTS: dict[str, Product] = {
     "2*'a b'": Product(2, ("a b",)),
     "'it''s'": Product(1, ("it's",)),
     "input.1*4": Product(4, ("input.1",)),
-    "7": Product(7),
+    "7": Product(7, ()),
 }
 NEITHER = [
     *["", "N M", "4N", "N:4", "(N", "N)", "f(", "f()", "f(,)", "f(a b)", "a,b", "N*", "N^", "N^0", "N^100", "(N*M)^2"],

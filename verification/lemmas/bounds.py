@@ -15,7 +15,7 @@ def _is_ceiling(quotient: Formula, value: Formula, divisor: Formula) -> Formula:
     return And(quotient * divisor >= value, quotient * divisor - divisor < value)
 
 
-@state("product-bounds", "solvers.propagation:_multiply", "solvers.propagation:Product.find_least")
+@state("product-bounds", "solvers.propagation:_multiply", "solvers.propagation:Side.find_least")
 def product_bounds() -> Claims:
     """A product of dims of at least 1 is between the products of all lower and of all upper ends, and reaches both."""
     low, p, high, least, x, most = declare("low p high least x most")

@@ -5,14 +5,14 @@ from z3 import And, Implies, Or
 from verification.lemmas.claims import Claims, declare, state
 
 
-@state("cancel-nonzero", "solvers.equations:Equation.cancel", "solvers.cases:_solve_nonempty")
+@state("cancel-nonzero", "products:Product.cancel", "solvers.cases:_solve_nonempty")
 def cancel_nonzero() -> Claims:
     """A nonzero factor of both sides cancels: the rests are equal exactly if both sides are equal."""
     a, x, y = declare("a x y")
     yield "one factor; any number follows by induction", Implies(a != 0, (a * x == a * y) == (x == y))
 
 
-@state("cancel-divisor", "solvers.equations:Equation.cancel", "solvers.propagation:Product.divide")
+@state("cancel-divisor", "products:Product.cancel", "solvers.propagation:Side.divide")
 def cancel_divisor() -> Claims:
     """Two constants may be divided by a common divisor."""
     g, a, b, x, y = declare("g a b x y")

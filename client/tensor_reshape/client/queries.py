@@ -298,12 +298,9 @@ def _index_dim(dim: Dim) -> Dim:
 
 
 def _index_expression(expression: Expression) -> Expression:
-    def index_all(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
-        return tuple(Symbol(symbol.name, _index_bounds(*symbol.bounds)) for symbol in symbols)
+    coefficient, factors, divisor, divisors = expression.map_factors(_index_symbol)
+    return make_expression(index(coefficient), factors, index(divisor), divisors)
 
-    return make_expression(
-        index(expression.coefficient),
-        index_all(expression.factors),
-        index(expression.divisor),
-        index_all(expression.divisors),
-    )
+
+def _index_symbol(symbol: Symbol) -> Symbol:
+    return Symbol(symbol.name, _index_bounds(*symbol.bounds))

@@ -14,11 +14,12 @@ Invariants:
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Sequence
-from fractions import Fraction
 from itertools import pairwise
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim
+from tensor_reshape.rules.products import Product
 
 
 class DimGroup(NamedTuple):
@@ -36,9 +37,6 @@ class DimGroup(NamedTuple):
     data: range
     output: range
 
-
-_Factor: TypeAlias = tuple[Fraction, dict[Hashable, int]]
-"""A dim as a number, and the power of each name or unknown dim."""
 
 _Boundary: TypeAlias = tuple[int, int]
 """The number of data dims and of output dims before a boundary."""
@@ -63,20 +61,17 @@ def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Co
     return [DimGroup(range(low[0], high[0]), range(low[1], high[1])) for low, high in pairwise(boundaries)]
 
 
-def _factor(dim: AnyDim, token: Hashable) -> _Factor:
+def _factor(dim: AnyDim, token: Hashable) -> Product[Hashable]:
     # A dim of 0 is handled like an unknown dim. All products with a 0 are equal, so equal products do not show which
     # dims belong together.
     if isinstance(dim, int) and dim != 0:
-        return Fraction(dim), {}
+        return Product(dim, ())
     if not isinstance(dim, Dim) or dim.expression is None:
-        return Fraction(1), {token: 1}
-    coefficient, factors, divisor, divisors = dim.expression
-    powers = Counter[Hashable](symbol.name for symbol in factors)
-    powers.subtract(symbol.name for symbol in divisors)
-    return Fraction(coefficient, divisor), powers
+        return Product(1, (token,))
+    return dim.expression.map_factors(lambda symbol: symbol.name)
 
 
-def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Boundary]:
+def _find_boundaries(left: Sequence[Product[Hashable]], right: Sequence[Product[Hashable]]) -> list[_Boundary]:
     """Returns all inner boundaries, and the boundary at the beginning of the shapes.
 
     The products of the dims before a boundary are equal.
@@ -93,12 +88,16 @@ def _find_boundaries(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[
     return boundaries
 
 
-def _multiply(factors: Sequence[_Factor]) -> list[Hashable]:
+def _multiply(factors: Sequence[Product[Hashable]]) -> list[Hashable]:
     """Returns the products of the first factor, of the first two factors, and so on, in a form that can be compared."""
-    number, powers = Fraction(1), Counter[Hashable]()
+    above, below, powers = 1, 1, Counter[Hashable]()
     products = list[Hashable]()
-    for own, names in factors:
-        number *= own
-        powers.update(names)
-        products.append((number, frozenset(item for item in powers.items() if item[1])))
+    for coefficient, names, divisor, divisors in factors:
+        common = gcd(above * coefficient, below * divisor)
+        above, below = above * coefficient // common, below * divisor // common
+        for name in names:
+            powers[name] += 1
+        for name in divisors:
+            powers[name] -= 1
+        products.append((above, below, frozenset(item for item in powers.items() if item[1])))
     return products

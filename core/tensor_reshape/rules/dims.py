@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import MAX_SYMBOL_CHARACTERS, is_name, write_factor, write_name
+from tensor_reshape.rules.products import Product
 
 MAX_FACTORS = 64
 """The largest number of symbols in an expression. `N^2` counts as two symbols. An expression is a product of dims, and
@@ -77,7 +78,7 @@ class Symbol(NamedTuple):
     bounds: Interval = ANY
 
 
-class Expression(NamedTuple):
+class Expression(Product[Symbol]):
     """An expression equal to `coefficient * product(factors) / (divisor * product(divisors))`, without a remainder.
 
     Attributes:
@@ -90,10 +91,11 @@ class Expression(NamedTuple):
     '4*C/2'
     """
 
-    coefficient: int
+    __slots__ = ()
+
+    # `Product` already has these fields. Tools that inspect the class at run time read their types here.
     factors: tuple[Symbol, ...]
-    divisor: int = 1
-    divisors: tuple[Symbol, ...] = ()
+    divisors: tuple[Symbol, ...]
 
     def __str__(self) -> str:
         """Returns the expression in the usual notation: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""

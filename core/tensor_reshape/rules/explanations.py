@@ -86,11 +86,7 @@ def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) 
     """Returns a dim whose names have only the kept bounds. A dim that is not a single name has the given bounds."""
     if not isinstance(dim, Dim) or dim.expression is None:
         return Dim(bounds) if isinstance(dim, Dim) else dim
-    coefficient, factors, divisor, divisors = dim.expression
-    above, below = (
-        tuple([Symbol(symbol.name, kept.get(symbol.name, ANY)) for symbol in own]) for own in (factors, divisors)
-    )
-    expression = Expression(coefficient, above, divisor, below)
+    expression = Expression(*dim.expression.map_factors(lambda one: Symbol(one.name, kept.get(one.name, ANY))))
     return Dim(bounds if expression.symbol is None else expression.symbol.bounds, expression)
 
 

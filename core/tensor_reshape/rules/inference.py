@@ -336,7 +336,7 @@ def _solve(question: AnyQuestion, case: Case) -> tuple[tuple[AnyDim, ...], Condi
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
-        if not monomial.variables and not monomial.divisors:  # the dim is a number, which needs no bounds
+        if not monomial.product.factors and not monomial.product.divisors:  # the dim is a number
             dims.append(monomial.dim)
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
@@ -354,7 +354,7 @@ def _find_zeros(case: Case, solution: Solution) -> set[int]:
     if case.target.inferred is not None:  # a variable that divides the -1 is not 0
         # The divisors of the -1 are taken from the equation before common factors are cancelled, because cancelling
         # removes the copied dims of the graph operations, which are on both sides and also divide the -1.
-        divisors = Counter(case.equation.right)
+        divisors = Counter(case.equation.divisors)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)
     return zeros
@@ -367,7 +367,7 @@ def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
         return monomial.dim.expression
     if case.target.kinds[index] is Kind.COPIED or monomial.variable is None:
         return None
-    return solve_for(monomial.variable, case.system, case.remainder, zeros)
+    return solve_for(monomial.variable, case, zeros)
 
 
 def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
@@ -436,8 +436,8 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     """
     system, key = case.system, case.find_variable(inferred)
     # Each variable counts as at least 1, because only a tensor with elements can have a -1 that is too large.
-    greatest = case.equation.constants[0]
-    for variable in case.equation.left:
+    greatest = case.equation.coefficient
+    for variable in case.equation.factors:
         if greatest > MAX_DIM:
             break  # the loop stops here, because the product of many unlimited ranges would have thousands of digits
         greatest *= max(system.ranges[variable].max, 1)

@@ -16,6 +16,8 @@ from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
+from tensor_reshape.rules.products import Product
+
 MAX_SYMBOL_CHARACTERS = 64
 """The number of characters of the longest name."""
 
@@ -43,31 +45,6 @@ _GROUP_READ = " 0 "  # this text replaces a function call or a pair of parenthes
 _MAX_NESTING = 16  # the nesting of parentheses is limited, because the parser is recursive
 _POWER_TOKENS = 2
 _NO_NAMES = ("None", "unknown")  # other tools write these texts for an unknown dim
-
-
-class Product(NamedTuple):
-    """A product `coefficient * factors / (divisor * divisors)` of names.
-
-    The product is like `rules.dims.Expression`, but has names instead of symbols.
-    """
-
-    coefficient: int = 1
-    factors: tuple[str, ...] = ()
-    divisor: int = 1
-    divisors: tuple[str, ...] = ()
-
-    def multiply(self, other: "Product") -> "Product":
-        """Returns the product of this product and another product."""
-        return Product(
-            self.coefficient * other.coefficient,
-            self.factors + other.factors,
-            self.divisor * other.divisor,
-            self.divisors + other.divisors,
-        )
-
-    def invert(self) -> "Product":
-        """Returns the reciprocal of this product."""
-        return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
 
 class Multiple(NamedTuple):
@@ -105,7 +82,7 @@ def is_name(name: str) -> bool:
     return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
 
 
-def read_product(text: str) -> Product | None:
+def read_product(text: str) -> Product[str] | None:
     """Reads a product of names and numbers from left to right. The result is None if the text is not a product.
 
     A formula that is not a product of names and numbers counts as a single name. In `4*(seq + past)`, the formula in
@@ -197,8 +174,9 @@ def _nest(token: _Token) -> int:
     return 0 if token.kind != "sign" else {"(": 1, ")": -1}.get(token.text, 0)
 
 
-def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
-    product, start, depth, sign = Product(), 0, 0, "*"
+def _read_product(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
+    product: Product[str] = Product(1, ())
+    start, depth, sign = 0, 0, "*"
     for place, token in enumerate((*tokens, _Token("sign", "*", len(text), len(text)))):
         depth += _nest(token)
         if depth == 0 and token.kind == "sign" and token.text in {"*", "/"}:
@@ -210,24 +188,24 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
     return product
 
 
-def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
+def _read_power(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
     # The code checks the kind of the token and not only its text, because a name in quotes may also be `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
     # An exponent may follow only a single name. If powers of powers were allowed, a short text could have many more
     # factors.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
-    if factor is None or factor != Product(factors=factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
+    if factor is None or factor != Product(1, factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None
-    return Product(factors=factor.factors * int(power))
+    return Product(1, factor.factors * int(power))
 
 
-def _read_factor(text: str, tokens: Sequence[_Token]) -> Product | None:
+def _read_factor(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
     if len(tokens) == 1:
         kind, piece = tokens[0][:2]
         if kind == "number":
-            return Product(int(piece)) if piece.isdecimal() else None
-        return None if kind == "sign" else Product(factors=(piece,))
+            return Product(int(piece), ()) if piece.isdecimal() else None
+        return None if kind == "sign" else Product(1, (piece,))
     if tokens and tokens[0].kind == "word" and _is_enclosed(tokens[1:]):
         return _read_formula(text, tokens)  # a function call such as `floor(height)` is also a formula
     if not _is_enclosed(tokens):
@@ -245,9 +223,9 @@ def _is_enclosed(tokens: Sequence[_Token]) -> bool:
     return False
 
 
-def _read_formula(text: str, tokens: Sequence[_Token]) -> Product | None:
+def _read_formula(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
     """Returns the tokens as a product that is a single name; None if their text is not a formula."""
     if not tokens:
         return None
     name = text[tokens[0].start : tokens[-1].end]
-    return None if _flatten(name) is None else Product(factors=(name,))
+    return None if _flatten(name) is None else Product(1, (name,))

@@ -54,8 +54,7 @@ def _read_named(plain: str, bounds: Interval, text: str) -> Dim:
     product = read_product(plain)
     if product is None or not (product.factors or product.divisors) or not product.divisor:
         raise _reject(text)
-    symbols = [[Symbol(name) for name in names] for names in (product.factors, product.divisors)]
-    expression = make_expression(product.coefficient, symbols[0], product.divisor, symbols[1])
+    expression = make_expression(*product.map_factors(Symbol))
     if expression.symbol is not None:
         expression = make_expression(1, [Symbol(expression.symbol.name, bounds)])
     return Dim(bounds, expression)

@@ -1,8 +1,8 @@
-"""Ranges without an upper end, and equations in lowest terms. The tests of results cover their use."""
+"""Ranges without an upper end. The tests of results cover their use."""
 
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range, find_range
+from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, find_range
 
 
 def test_dim_without_an_upper_bound_has_an_open_range():
@@ -14,7 +14,3 @@ def test_dim_without_an_upper_bound_has_an_open_range():
 
 def test_largest_possible_product_of_dims_is_below_unbounded():
     assert UNBOUNDED > (2**63) ** (4 * 64 + 256 + 2 * 64)
-
-
-def test_equation_cancels_common_factors_with_their_multiplicity():
-    assert Equation([1, 1, 2], [1, 3], (6, 4)).cancel() == Equation([1, 2], [3], (3, 2), (1,))

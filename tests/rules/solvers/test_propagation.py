@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis_profiles import examples
 from tensor_reshape.rules.budgets import MAX_STEPS
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.solvers import propagation
-from tensor_reshape.rules.solvers.equations import Equation, Range
+from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.propagation import narrow_ranges
 
 Solution = dict[int, Range] | None
@@ -47,7 +48,8 @@ def test_solver_narrows_ranges_like_brute_force_enumeration(
     intervals: tuple[Range, ...], left: Counter[int], right: Counter[int], constants: tuple[int, int]
 ):
     bounds = {key: intervals[key] for key in {*left, *right}}
-    equation = Equation([*left.elements()], [*right.elements()], constants).cancel()
+    above, below = constants
+    equation, _ = Product(above, tuple(left.elements()), below, tuple(right.elements())).cancel()
     assert narrow_ranges(intervals, equation, bounds) == try_all(bounds, left, right, constants)
 
 
@@ -64,9 +66,9 @@ OPEN: list[tuple[Ends, tuple[int, int], Ends | None]] = [
 
 
 def test_solver_bounds_unbounded_ranges_where_possible():
-    for bounds, constants, want in OPEN:
-        found = narrow_ranges(make_ranges(bounds), Equation([0, 1], [2], constants), range(3))
-        assert (found and [found[key] for key in range(3)]) == (want and make_ranges(want)), (bounds, constants)
+    for bounds, (above, below), want in OPEN:
+        found = narrow_ranges(make_ranges(bounds), Product(above, (0, 1), below, (2,)), range(3))
+        assert (found and [found[key] for key in range(3)]) == (want and make_ranges(want)), (bounds, above, below)
 
 
 # the range and the power of each factor, on the left and on the right
@@ -83,7 +85,7 @@ def test_range_narrowing_takes_a_bounded_number_of_steps():
     for left, left_power, right, right_power in HOSTILE:
         bounds = make_ranges([*left, *right])
         above, below = range(len(left)), range(len(left), len(bounds))
-        equation = Equation([*above] * left_power, [*below] * right_power, (1, 1))
+        equation = Product(1, tuple(above) * left_power, 1, tuple(below) * right_power)
         with patch.object(propagation, "_clip", wraps=propagation._clip) as clip:
             narrow_ranges(bounds, equation, [*above, *below])
         assert clip.call_count <= 2 * MAX_STEPS, (left[0], right[0])

@@ -15,14 +15,7 @@ def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
     left, right = _express(one), _express(other)
     if left is None or right is None:
         return 0 if 0 in (one, other) else None
-    return _make(
-        make_legal_expression(
-            left.coefficient * right.coefficient,
-            left.factors + right.factors,
-            left.divisor * right.divisor,
-            left.divisors + right.divisors,
-        )
-    )
+    return _make(make_legal_expression(*left.multiply(right)))
 
 
 def divide(one: AnyDim, other: AnyDim) -> AnyDim:

@@ -125,12 +125,9 @@ class DimParams:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
             return None
-        above, below = (
-            [Symbol(self._name(name), self._bounds.get(name, ANY)) for name in names]
-            for names in (product.factors, product.divisors)
-        )
-        expression = make_legal_expression(product.coefficient, above, product.divisor, below)
-        return None if expression is None or not (above or below) else Dim(ANY, expression)
+        named = product.map_factors(lambda name: Symbol(self._name(name), self._bounds.get(name, ANY)))
+        expression = make_legal_expression(*named)
+        return None if expression is None or not expression.symbols else Dim(ANY, expression)
 
     def _name(self, param: str) -> str:
         """Returns the name that a dim of the model has in the rules.

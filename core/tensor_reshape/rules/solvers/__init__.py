@@ -5,7 +5,7 @@ solvers. The module `exact` divides numbers. The module `single` finds a -1 in c
 general solver. For each meaning of a 0 and of an unknown item, the general solver examines a separate case. It writes
 each case as an equation (`equations`), and narrows the ranges of the variables (`propagation`, `splits`). The module
 `names` finds the expressions of output dims. The module `conditions` lists the conditions of a query (`facts`,
-`products`). If a query fits a faster solver, that solver gives the same result as the general solver.
+`implied`). If a query fits a faster solver, that solver gives the same result as the general solver.
 
 The solvers use the parsed target from `rules.targets`.
 """

@@ -47,8 +47,9 @@ class Case:
         target: the target, in which an unknown item may be treated as a copy or as the -1.
         budget: the step budget, which all cases of the query share.
         wanted: the keys of the variables whose ranges are needed. By default, these are the output variables.
-        equation: the equation between the volumes of data and output.
-        remainder: the equation after common factors have been cancelled.
+        equation: the equation, in which the product of the data is divided by the product of the output.
+        remainder: the equation in lowest terms. It is equivalent if the cancelled variables are not 0.
+        cancelled: the variables that were cancelled.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class Case:
         self.budget = budget
         # The solver narrows only the ranges that are needed, because a tighter bound of a range needs a search.
         if wanted is None:
-            wanted = {key for monomial in system.output for key in monomial.variables}
+            wanted = {key for monomial in system.output for key in monomial.product.factors}
         self.wanted = wanted
         self.equation = system.equate(target)
-        self.remainder = self.equation.cancel()
+        self.remainder, self.cancelled = self.equation.cancel()
 
     def suppose(self, target: Target[AnyDim]) -> "Case":
         """Returns the same case with another target, in which unknown items have another meaning."""
@@ -71,7 +72,7 @@ class Case:
 
     def find_variable(self, index: int) -> int:
         """Returns the variable of an output item without a name."""
-        return self.system.output[index].variables[0]
+        return self.system.output[index].product.factors[0]
 
     def keep_ranges(self) -> Solution:
         """Returns the ranges that the output variables have in the query. These ranges contain every instance."""
@@ -132,8 +133,8 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
             only data dims that may be 0. The value None means that the data dim is not a single variable.
     """
     system, equation = case.system, case.equation
-    sources = {key for key in equation.left if system.can_be_zero(key)}
-    sinks = {key for key in equation.right if system.can_be_zero(key)} - unknown
+    sources = {key for key in equation.factors if system.can_be_zero(key)}
+    sinks = {key for key in equation.divisors if system.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
         return None
     # Each variable is examined separately. In this case, both volumes are 0. A variable may therefore have a value
@@ -208,7 +209,7 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
 
     Lemma: quotient-of-elements.
     """
-    inside = case.wanted.intersection([*case.equation.left, *case.equation.right])
+    inside = case.wanted.intersection(case.equation.factors + case.equation.divisors)
     solution = narrow_ranges(ranges, case.remainder, inside, case.budget)
     if solution is not None:
         solution.update((key, ranges[key]) for key in case.wanted - inside)
@@ -226,10 +227,10 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
     equation = case.equation
     # The variable of the -1 is a factor of the output twice if the expected shape gives the -1 the name of another
     # item. In that case, the -1 divides itself, so it cannot be 0.
-    positive = set(equation.right) - {unknown}
-    sources = {key for key in equation.left if ranges[key].min == 0 and key not in positive}
+    positive = set(equation.divisors) - {unknown}
+    sources = {key for key in equation.factors if ranges[key].min == 0 and key not in positive}
     if (
-        equation.right.count(unknown) > 1
+        equation.divisors.count(unknown) > 1
         or not sources
         or ranges[unknown].min > 0
         or any(ranges[key].max == 0 for key in positive)
@@ -260,7 +261,7 @@ def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
         source = system.data.get(index)
         if source is None and system.rest is not None:
             yield index, None
-        elif source is not None and any(system.can_be_zero(key) for key in source.variables):
+        elif source is not None and any(system.can_be_zero(key) for key in source.product.factors):
             yield index, source.variable
 
 

@@ -17,22 +17,14 @@ from functools import partial
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
-from tensor_reshape.rules.dims import (
-    ANY,
-    AnyDim,
-    Dim,
-    Expression,
-    Interval,
-    Symbol,
-    find_bounds,
-    find_name,
-)
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.cases import Case
-from tensor_reshape.rules.solvers.equations import Equation, Monomial, System, build_system, find_range
+from tensor_reshape.rules.solvers.equations import Monomial, System, build_system, find_range
 from tensor_reshape.rules.solvers.facts import Facts
-from tensor_reshape.rules.solvers.products import DIVIDES, EQUAL, ONE, RANGE, Ratio
+from tensor_reshape.rules.solvers.implied import DIVIDES, EQUAL, RANGE
 from tensor_reshape.rules.targets import Target
 
 
@@ -95,7 +87,7 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
         _add_divisor(facts, system, target)
         for index, (monomial, want) in wants.items():
             if target.kinds[index] not in _FREE:
-                _add_want(facts, index, Ratio.of(monomial), want)
+                _add_want(facts, index, monomial.product, want)
         _add_volumes(facts, system, target, wants)
     _declare_steps(facts, system)
     listed, contradict = facts.solve()
@@ -105,24 +97,18 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
     return Conditions(listed, sufficient, contradict, has_unknown)
 
 
-def _is_implied(remainder: Equation, free: Container[int | None]) -> bool:
+def _is_implied(remainder: Product[int], free: Container[int | None]) -> bool:
     """Whether the volumes are equal in every instance, or can always be made equal by the unknown items and the -1."""
-    above, below = remainder.constants
+    above, left, below, right = remainder
     is_quotient_whole = below == 1 and bool(free)
-    return all(key in free for key in remainder.right) and (
-        is_quotient_whole or (above == below and not (remainder.left or remainder.right))
-    )
+    return all(key in free for key in right) and (is_quotient_whole or (above == below and not (left or right)))
 
 
-def _add_equation(facts: Facts, target: Target[AnyDim], equation: Equation, free: Container[int | None]) -> None:
+def _add_equation(facts: Facts, target: Target[AnyDim], equation: Product[int], free: Container[int | None]) -> None:
     """Adds the fact that the volumes are equal, or that the product of the fixed items divides the data's volume."""
-    above, below = equation.constants
-    factors = tuple([key for key in equation.right if key not in free])
-    left, right = Ratio(above, tuple(equation.left)), Ratio(below, factors)
-    if len(factors) < len(equation.right):
-        facts.add(DIVIDES, right, left, *_find_volume_rule(target))
-    else:
-        facts.add(EQUAL, left, right, *_find_volume_rule(target))
+    fixed = tuple([key for key in equation.divisors if key not in free])
+    kind = DIVIDES if len(fixed) < len(equation.divisors) else EQUAL
+    facts.add(kind, equation._replace(divisors=fixed), *_find_volume_rule(target))
 
 
 def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
@@ -133,12 +119,12 @@ def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
 class _Want(NamedTuple):
     """The value and the other bounds that the caller expects of an output dim."""
 
-    exact: Ratio | None
+    exact: Product[int] | None
     bounds: Interval
 
 
-def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
-    """Returns the name of each variable. If a variable has no symbol, its name is its position, such as `data[0]`."""
+def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, Symbol]:
+    """Returns the symbol of each variable. If it has no name in the query, its name is its position: `data[0]`."""
     named = {key: symbol.name for key, symbol in system.symbols.items()}
     names = {*named.values()}
     output = [
@@ -150,16 +136,16 @@ def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, str]:
         for index, monomial in monomials:
             if monomial.variable is not None and monomial.variable not in named:
                 named[monomial.variable] = name_position(field, index, names)
-    return named
+    return {key: Symbol(name, system.ranges[key].bounds) for key, name in named.items()}
 
 
 def _declare_steps(facts: Facts, system: System) -> None:
     """Records that the value of every expression in the query is an integer."""
     for monomial in (*system.data.values(), *system.output):
-        if monomial.divisor > 1 or monomial.divisors:
-            facts.declare(Ratio.of(monomial))
+        if monomial.product.divisor > 1 or monomial.product.divisors:
+            facts.declare(monomial.product)
     for key, step in system.list_steps():
-        facts.declare(Ratio(1, (key,), step))
+        facts.declare(Product(1, (key,), step))
 
 
 def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomial, _Want]]:
@@ -174,11 +160,11 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
             # the product must not narrow the declared ranges of its names.
             divisor = want.expression.divisor
             named = Dim(ANY, want.expression._replace(divisor=1)) if want.is_product else want
-            exact = Ratio.of(system.add_monomial(named, f"expected_shape.dims[{index}]"))
+            exact = system.add_monomial(named, f"expected_shape.dims[{index}]").product
             exact = exact._replace(divisor=exact.divisor * divisor)
             bounds = bounds if want.is_product else ANY
         elif bounds.min == bounds.max:
-            bounds, exact = ANY, Ratio(bounds.min, ())
+            bounds, exact = ANY, Product(bounds.min, ())
         wants[index] = monomial, _Want(exact, bounds)
     return wants
 
@@ -189,7 +175,7 @@ def _is_limited(system: System, target: Target[AnyDim], index: int, wanted: tupl
     They can express that an unknown item has a value above 0. A value of 0 needs a copy, or a -1 that is not elsewhere.
     """
     exact = wanted[1].exact
-    is_positive = exact is not None and exact.number > 0 and not any(map(system.can_be_zero, exact.keys))
+    is_positive = exact is not None and exact.coefficient > 0 and not any(map(system.can_be_zero, exact.factors))
     return target.kinds[index] in _FREE and not (is_positive and target.kinds[index] is Kind.UNKNOWN)
 
 
@@ -199,56 +185,51 @@ def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
         return
     for index, monomial in enumerate(system.output):
         if index != target.inferred and index not in target.cancelled and target.kinds[index] is not Kind.UNKNOWN:
-            for key in filter(system.can_be_zero, monomial.variables):
+            for key in filter(system.can_be_zero, monomial.product.factors):
                 facts.require_positive(key, index)
 
 
-def _add_want(facts: Facts, index: int, ratio: Ratio, want: _Want) -> None:
+def _add_want(facts: Facts, index: int, product: Product[int], want: _Want) -> None:
     item = f"expected_shape.dims[{index}]"
     if want.exact is not None:
-        facts.add(EQUAL, ratio, want.exact, 5, item)
+        facts.add(EQUAL, product.multiply(want.exact.invert()), 5, item)
     if want.bounds != ANY:
-        facts.add(RANGE, ratio if want.exact is None else want.exact, ONE, 5, item, want.bounds)
+        facts.add(RANGE, want.exact or product, 5, item, want.bounds)
 
 
-def _add_product(facts: Facts, index: int, product: Ratio, bounds: Interval) -> None:
+def _add_product(facts: Facts, index: int, product: Product[int], bounds: Interval) -> None:
     """Adds the requirement that an expected product of names is an integer within its bounds."""
     item = f"expected_shape.dims[{index}]"
     if product.divisor > 1 or product.divisors:
-        facts.add(DIVIDES, ONE, product, 5, item)
+        facts.add(DIVIDES, product, 5, item)
     if bounds != ANY:
-        facts.add(RANGE, product, ONE, 5, item, bounds)
+        facts.add(RANGE, product, 5, item, bounds)
 
 
 def _add_volumes(
     facts: Facts, system: System, target: Target[AnyDim], wants: dict[int, tuple[Monomial, _Want]]
 ) -> None:
     """Adds the fact that the volumes are equal, or that the -1 is an integer."""
-    data = [monomial for index, monomial in system.data.items() if index not in target.cancelled]
-    left = Ratio.multiply([*map(Ratio.of, data)])
-    if system.rest is not None:
-        left = left.times(Ratio(1, (system.rest,)))
-    factors, free = list[Ratio](), list[int]()
+    rest = Product(1, () if system.rest is None else (system.rest,))
+    data = [monomial.product for index, monomial in system.data.items() if index not in target.cancelled]
+    items, free = list[Product[int]](), list[int]()
     for index, monomial in enumerate(system.output):
         if index in target.cancelled:
             continue
         if target.kinds[index] not in _FREE:
-            factors.append(Ratio.of(monomial))
+            items.append(monomial.product.invert())
             continue
         exact = wants[index][1].exact if index in wants else None
         if exact is None:
             free.append(index)
         else:
-            factors.append(exact)
+            items.append(exact.invert())
             _add_product(facts, index, exact, wants[index][1].bounds)
-    right = Ratio.multiply(factors)
-    if free:
-        facts.add(DIVIDES, right, left, *_find_volume_rule(target))
-    else:
-        facts.add(EQUAL, left, right, *_find_volume_rule(target))
+    quotient = rest.multiply(*data, *items)
+    facts.add(DIVIDES if free else EQUAL, quotient, *_find_volume_rule(target))
     # The computed -1 is an output dim, and the caller may expect bounds of this dim.
     if free == [target.inferred] and target.inferred in wants and Kind.UNKNOWN not in target.kinds:
-        _add_want(facts, target.inferred, left.times(right.invert()), wants[target.inferred][1])
+        _add_want(facts, target.inferred, quotient, wants[target.inferred][1])
 
 
 def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step: int) -> Conditions:

@@ -2,12 +2,12 @@
 
 Each symbol is one variable, even if the symbol occurs in several dims. Sums with a common base, such as `b + 1` and
 `2*b + 2`, also share a variable, which has the value of the first of them. Each dim without a name is a variable, too.
-Every dim of data and output is written as a monomial, which is a fraction: a number times variables, divided by a
-number times variables. The equation says that the data and the output have the same volume. Both sides of the equation
-are multiplied by the divisors of all dims, so that the equation contains no divisions. In this example, both sides are
-multiplied by 3:
+Every dim of data and output is written as a monomial, which has a product of variables. The equation says that the data
+and the output have the same volume. Both sides of the equation are multiplied by the divisors of all dims. The equation
+is stored as one product, in which the left side is the dividend and the right side is the divisor. In this example,
+both sides are multiplied by 3:
 
-    [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N
+    [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N        6 * N * M / (K * N)
 
 Invariants:
 
@@ -17,7 +17,6 @@ Invariants:
   exceed MAX_DIM, so its range ends at UNBOUNDED.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
@@ -27,6 +26,7 @@ from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_b
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import read_multiple
+from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.rejections import (
     reject_expected,
@@ -70,6 +70,11 @@ class Range(NamedTuple):
         """Whether the range has no upper bound other than the largest possible dim."""
         return self.max >= MAX_DIM
 
+    @property
+    def bounds(self) -> Interval:
+        """The range as an interval, which has no upper end if the range is open."""
+        return Interval(self.min, None if self.is_open else self.max)
+
 
 POSITIVE = Range(1, MAX_DIM)
 ZERO = Range(0, 0)
@@ -82,69 +87,42 @@ def find_range(dim: AnyDim) -> Range:
 
 
 class Monomial(NamedTuple):
-    """One dim of the data or the output, in the form of a quotient of two products.
-
-    The dividend is the product of `coefficient` and all `variables`. The divisor is the product of `divisor` and all
-    `divisors`.
+    """One dim of the data or the output, and the product that is equal to it.
 
     Attributes:
         dim: the dim as it is written in the query.
-        coefficient: the numeric factor.
-        variables: the keys of the variables in the dividend. A key is repeated for each power of its variable.
-        divisor: the numeric divisor.
-        divisors: the keys of the variables in the divisor. The values of these variables are never 0.
+        product: the product of variables. The values of the variables in its divisor are never 0.
         variable: the key of the variable, if the dim is a single variable; None for a number or an expression.
     """
 
     dim: AnyDim
-    coefficient: int = 1
-    variables: tuple[int, ...] = ()
-    divisor: int = 1
-    divisors: tuple[int, ...] = ()
+    product: Product[int]
     variable: int | None = None
 
     @property
     def is_expression(self) -> bool:
         """Whether the dim is neither a number nor a single variable."""
-        return self.variable is None and bool(self.variables or self.divisors)
+        return self.variable is None and bool(self.product.factors or self.product.divisors)
 
 
-class Equation(NamedTuple):
-    """Two equal products.
+def fold(product: Product[int], ranges: Sequence[Range], least: int) -> Product[int]:
+    """Returns the product in which each variable with one value, which is at least `least`, is a part of a number."""
+    factors, divisors = list[int](), list[int]()
+    coefficient = product.coefficient * _list_unknown(product.factors, ranges, least, factors)
+    divisor = product.divisor * _list_unknown(product.divisors, ranges, least, divisors)
+    return Product(coefficient, tuple(factors), divisor, tuple(divisors))
 
-    Attributes:
-        left: the keys of the variables in the product on the left side. A key is repeated for each power of its
-            variable.
-        right: the keys of the variables in the product on the right side.
-        constants: the numeric factors of the left side and of the right side.
-        cancelled: the keys of the variables that were cancelled from both sides.
-    """
 
-    left: list[int]
-    right: list[int]
-    constants: tuple[int, int]
-    cancelled: tuple[int, ...] = ()
-
-    def cancel(self) -> "Equation":
-        """Returns the equation without the factors that both sides have in common.
-
-        The old and the new equation are equivalent if the removed factors are not 0.
-
-        Lemmas: cancel-nonzero, cancel-divisor.
-        """
-        # Each factor on the left cancels only one equal factor on the right, so N * N = N * M becomes N = M. The
-        # factors on the left keep their order, because the search follows this order, and a query must always get the
-        # same result.
-        right, left, cancelled = Counter(self.right), [], []
-        for variable in self.left:
-            if right.get(variable, 0):
-                right[variable] -= 1
-                cancelled.append(variable)
-            else:
-                left.append(variable)
-        divisor = gcd(*self.constants)
-        constants = (self.constants[0] // divisor, self.constants[1] // divisor)
-        return Equation(left, [*right.elements()], constants, tuple(cancelled))
+def _list_unknown(keys: tuple[int, ...], ranges: Sequence[Range], least: int, unknown: list[int]) -> int:
+    """Adds the other variables to `unknown`, and returns the product of the values."""
+    known = 1
+    for key in keys:
+        low, high = ranges[key]
+        if low == high >= least:
+            known *= low
+        else:
+            unknown.append(key)
+    return known
 
 
 @dataclass(slots=True)
@@ -187,10 +165,10 @@ class System:
         # A dim of 0 is not a constant but a variable with the range 0 to 0, because the solver examines which variables
         # can be 0.
         if isinstance(dim, int) and dim:
-            return Monomial(dim, dim)
+            return Monomial(dim, Product(dim, ()))
         if dim is None or isinstance(dim, int) or dim.expression is None:
             key = self.add_variable(find_range(dim))
-            return Monomial(dim, variables=(key,), variable=key)
+            return Monomial(dim, Product(1, (key,)), key)
         expression = dim.expression
         variables, above, below = self._name_variables(expression.factors, path)
         divisors, under, over = self._name_variables(expression.divisors, path)
@@ -202,11 +180,11 @@ class System:
         if above % below == 0:
             above, below = above // below, 1
         if expression.symbol is None or (above, below) != (1, 1):
-            monomial = Monomial(dim, above, variables, below, divisors)
+            monomial = Monomial(dim, Product(above, variables, below, divisors))
             self._narrow_factor(monomial, expression.symbols[0].name, path)
             return monomial
         self._narrow(variables[0], find_range(dim), expression.symbol.name, path)
-        return Monomial(dim, variables=variables, variable=variables[0])
+        return Monomial(dim, Product(1, variables), variables[0])
 
     def bound_monomial(self, monomial: Monomial, solution: Mapping[int, Range] | None = None) -> Range:
         """Returns the range of a dim from its bounds and its variables; the range is empty if no value is possible.
@@ -221,35 +199,40 @@ class System:
             return (self.ranges if solution is None else solution)[monomial.variable]
         # The value of the dim is an integer. The lower bound of the quotient is therefore rounded up, and the upper
         # bound is rounded down.
-        low = high = monomial.coefficient
-        for key in monomial.variables:
+        coefficient, factors, divisor, divisors = monomial.product
+        low = high = coefficient
+        for key in factors:
             own = (self.ranges if solution is None else solution)[key]
             low, high = low * own.min, high * own.max
-        least = most = monomial.divisor
-        for key in monomial.divisors:
+        least = most = divisor
+        for key in divisors:
             own = self.ranges[key]
             least, most = least * own.min, most * own.max
         return find_range(monomial.dim).meet(Range(-(-low // most), high // least))
 
-    def equate(self, target: Target[AnyDim]) -> Equation:
-        """Returns the equation between the volumes, without the dims that the target cancels.
+    def equate(self, target: Target[AnyDim]) -> Product[int]:
+        """Returns the volume of the data divided by the volume of the output, without the dims that the target cancels.
 
         Lemma: multiply-out.
         """
-        cancelled = target.cancelled
+        # All products are multiplied in one pass, because each case of a query needs its equation. A 0 stays a
+        # variable, for the reason in `add_monomial`.
+        ranges, cancelled = self.ranges, target.cancelled
         left, right = list[int](), list[int]()
         above = below = 1
         for index, monomial in self.data.items():
             if index not in cancelled:
-                above *= monomial.coefficient * self._list_unknown(monomial.variables, left)
-                below *= monomial.divisor * self._list_unknown(monomial.divisors, right)
+                coefficient, factors, divisor, divisors = monomial.product
+                above *= coefficient * _list_unknown(factors, ranges, 1, left)
+                below *= divisor * _list_unknown(divisors, ranges, 1, right)
         if self.rest is not None:
             left.append(self.rest)
         for index, monomial in enumerate(self.output):
             if index not in cancelled:
-                below *= monomial.coefficient * self._list_unknown(monomial.variables, right)
-                above *= monomial.divisor * self._list_unknown(monomial.divisors, left)
-        return Equation(left, right, (above, below))
+                coefficient, factors, divisor, divisors = monomial.product
+                below *= coefficient * _list_unknown(factors, ranges, 1, right)
+                above *= divisor * _list_unknown(divisors, ranges, 1, left)
+        return Product(above, tuple(left), below, tuple(right))
 
     def can_be_zero(self, key: int) -> bool:
         """Whether a variable may be 0."""
@@ -258,20 +241,6 @@ class System:
     def list_steps(self) -> Iterator[tuple[int, int]]:
         """Yields the variables that are multiples of a number, and this number."""
         return ((key, step) for key, step in self._keys.values() if step > 1)
-
-    def _list_unknown(self, keys: tuple[int, ...], unknown: list[int]) -> int:
-        """Adds the variables without a fixed value to `unknown`.
-
-        The function returns the product of the fixed values.
-        """
-        known = 1
-        for key in keys:
-            low, high = self.ranges[key]
-            if low and low == high:  # a 0 stays a variable, for the reason in `add_monomial`
-                known *= low
-            else:
-                unknown.append(key)
-        return known
 
     def _narrow(self, key: int, bounds: Range, name: str, path: str) -> None:
         """Narrows the range of a variable to `bounds`, or raises the error if no value is left."""
@@ -288,14 +257,15 @@ class System:
         """
         # If an expression has several symbols, the bounds of the expression do not bound a single symbol. If a product
         # of two symbols is at least 6, either symbol may still be 1.
-        if len(monomial.variables) != 1 or monomial.divisors:
+        coefficient, factors, divisor, divisors = monomial.product
+        if len(factors) != 1 or divisors:
             return
-        (key,), bounds = monomial.variables, find_bounds(monomial.dim)
+        (key,), bounds = factors, find_bounds(monomial.dim)
         if bounds != ANY:
-            self._narrow(key, _divide(bounds, monomial.coefficient, monomial.divisor), name, path)
+            self._narrow(key, _divide(bounds, coefficient, divisor), name, path)
         # For example, if N/196 is a dim, N is a multiple of 196, so both bounds of N are moved to multiples of 196. If
         # the range contains no multiple, it stays unchanged, and `_check_expressions` reports the whole expression.
-        step, own = monomial.divisor // gcd(monomial.divisor, monomial.coefficient), self.ranges[key]
+        step, own = divisor // gcd(divisor, coefficient), self.ranges[key]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
             self.ranges[key] = stepped

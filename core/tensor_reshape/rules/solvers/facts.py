@@ -1,6 +1,7 @@
 """Facts about products of variables. Their normal form is a list of conditions that do not follow from each other.
 
-A fact compares two ratios of products. The normal form of a fact is found in four steps:
+A fact is about the quotient of two products. The quotient is 1, or an integer, or within bounds. The normal form of a
+fact is found in four steps:
 
 1. If a variable has only one possible value, it is replaced by this number. A product with a factor of 0 is 0.
 
@@ -24,44 +25,34 @@ from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol, make_expression, make_legal_expression
+from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol
 from tensor_reshape.rules.divisors import list_divisors
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.roots import find_root, find_root_above
-from tensor_reshape.rules.solvers.equations import Range
-from tensor_reshape.rules.solvers.products import (
-    DIVIDES,
-    EQUAL,
-    RANGE,
-    Found,
-    Ratio,
-    Sides,
-    drop_implied,
-    find_implied,
-    is_solved,
-    remove_keys,
-)
+from tensor_reshape.rules.solvers.equations import Range, fold
+from tensor_reshape.rules.solvers.implied import DIVIDES, EQUAL, RANGE, Found, drop_implied, find_implied, is_solved
+from tensor_reshape.rules.solvers.names import name_product
 
 _MAX_DIVISORS = 256  # if a number has more divisors than this, the divisors are not listed
 _MAX_BITS = 64  # if a number has more bits than this, it is not factorised
 
 
 class _Fact(NamedTuple):
-    """A relation of two products: `left = right`, `left` divides `right`, or `left / right` is within `bounds`."""
+    """A quotient of two products that is 1 (EQUAL), an integer (DIVIDES), or within `bounds` (RANGE)."""
 
     kind: ConditionKind
-    left: Ratio
-    right: Ratio
+    quotient: Product[int]
     bounds: Interval
     rule: int
     item: str
 
     def has_any(self, keys: set[int]) -> bool:
         """Whether the fact contains at least one of the variables."""
-        return not (keys.isdisjoint(self.left.keys) and keys.isdisjoint(self.right.keys))
+        return not (keys.isdisjoint(self.quotient.factors) and keys.isdisjoint(self.quotient.divisors))
 
 
-_CONTRADICTION = Found(EQUAL, Sides(0, (), 1, ()))
+_CONTRADICTION = Found(EQUAL, Product(0, ()))
 
 
 class Facts:
@@ -71,48 +62,37 @@ class Facts:
         complete: whether every fact can be written as a condition.
     """
 
-    def __init__(self, ranges: Sequence[Range], find_names: Callable[[], Mapping[int, str]]) -> None:
+    def __init__(self, ranges: Sequence[Range], find_symbols: Callable[[], Mapping[int, Symbol]]) -> None:
         """Creates a collection without facts.
 
         Args:
             ranges: the declared range of each variable, by its key.
-            find_names: returns the names of the variables that a condition may contain, by key.
+            find_symbols: returns the symbols of the variables that a condition may contain, by key.
         """
         self.complete = True
         self._declared = ranges
         self._ranges = list(ranges)
-        self._find_names = find_names
-        self._names: Mapping[int, str] = {}
+        self._find_symbols = find_symbols
+        self._symbols: Mapping[int, Symbol] = {}
         self._facts = list[_Fact]()
         # for each variable that must be at least 1, the index of the item that requires this
         self._positive = dict[int, int]()
         # pairs of a number and a product of variables that this number divides in every instance
         self._steps = list[tuple[int, Counter[int]]]()
 
-    def declare(self, ratio: Ratio) -> None:
-        """Records that the value of a ratio is an integer in every instance."""
-        step = ratio.divisor // gcd(ratio.divisor, ratio.number)
-        if not ratio.divisors and step > 1:
-            self._steps.append((step, Counter(ratio.keys)))
+    def declare(self, product: Product[int]) -> None:
+        """Records that the value of a product is an integer in every instance."""
+        step = product.divisor // gcd(product.divisor, product.coefficient)
+        if not product.divisors and step > 1:
+            self._steps.append((step, Counter(product.factors)))
 
     def require_positive(self, key: int, index: int) -> None:
         """Requires that a variable is at least 1, because it is a factor of item `index`, which divides the -1."""
         self._positive.setdefault(key, index)
 
-    def add(
-        self,
-        kind: ConditionKind,
-        left: Ratio,
-        right: Ratio,
-        rule: int,
-        item: str,
-        bounds: Interval = ANY,
-    ) -> None:
+    def add(self, kind: ConditionKind, quotient: Product[int], rule: int, item: str, bounds: Interval = ANY) -> None:
         """Adds a fact. The conditions are listed in the order in which their facts were added."""
-        # Both sides are multiplied by the divisors of both sides, so that the fact compares products without divisors.
-        upper = Ratio(left.number * right.divisor, (*left.keys, *right.divisors))
-        lower = Ratio(right.number * left.divisor, (*right.keys, *left.divisors))
-        self._facts.append(_Fact(kind, upper, lower, bounds, rule, item))
+        self._facts.append(_Fact(kind, quotient, bounds, rule, item))
 
     def solve(self) -> tuple[tuple[Condition, ...], bool]:
         """Returns the conditions, and whether they contradict each other."""
@@ -138,7 +118,7 @@ class Facts:
             # The normal form of a fact depends only on the ranges of its own variables, so a fact is examined again
             # only if one of these ranges has changed.
             pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
-        self._names = self._find_names()
+        self._symbols = self._find_symbols()
         listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
         implied = find_implied([one for _, one in listed], self._declared)
         written = [self._write_positive(*item) for item in self._positive.items() if not implied.make_positive(item[0])]
@@ -150,7 +130,7 @@ class Facts:
         found = self._normalise(fact)
         if not found or _CONTRADICTION in found:
             return (), bool(found)
-        self._names = self._find_names()
+        self._symbols = self._find_symbols()
         return self._finish([self._write(fact, one) for one in found]), False
 
     def _finish(self, written: Sequence[Condition | None]) -> tuple[Condition, ...]:
@@ -159,141 +139,118 @@ class Facts:
 
     def _narrow(self, found: Found) -> int | None:
         """Narrows the range of a solved variable. Returns the key of the variable; None if its range stays the same."""
-        key = found.sides.left[0]
+        key = found.quotient.factors[0]
         low, high = found.interval
         own = self._ranges[key]
         self._ranges[key] = own.meet(Range(low, own.max if high is None else high))
         return None if self._ranges[key] == own else key
 
     def _normalise(self, fact: _Fact) -> list[Found]:
-        above, left = self._fold(fact.left)
-        below, right = self._fold(fact.right)
+        found = Found(fact.kind, fold(fact.quotient, self._ranges, 0), fact.bounds)
         if fact.kind is EQUAL:
-            return self._equate(Sides(above, left, below, right))
-        if fact.kind is DIVIDES:
-            return self._divide(Sides(below, right, above, left))
-        return self._bound(Sides(above, left, below, right), fact.bounds)
+            return self._equate(found)
+        return self._divide(found) if fact.kind is DIVIDES else self._bound(found)
 
-    def _fold(self, ratio: Ratio) -> tuple[int, tuple[int, ...]]:
-        """Returns the number and the variables of a product. Variables with one value become a part of the number."""
-        number, keys = ratio.number, list[int]()
-        for key in ratio.keys:
-            low, high = self._ranges[key]
-            if low == high:
-                number *= low
-            else:
-                keys.append(key)
-        return number, tuple(keys)
-
-    def _cancel(self, sides: Sides) -> Sides:
-        """Returns the two products without their common factors.
+    def _cancel(self, whole: Found) -> Found:
+        """Returns the condition without the common factors of its two products.
 
         Lemma: cancel-unless-zero.
         """
-        above, left, below, right, _ = sides
-        shared: tuple[int, ...] = ()
-        if not set(left).isdisjoint(right):
-            common = Counter(left) & Counter(right)
-            left, right = remove_keys(left, common), remove_keys(right, common)
-            shared = tuple([key for key in common if self._ranges[key].min == 0])
-        number = gcd(above, below)
-        return Sides(above // number, left, below // number, right, shared)
+        quotient, removed = whole.quotient.cancel()
+        shared = tuple([key for key in dict.fromkeys(removed) if self._ranges[key].min == 0])
+        return Found(whole.kind, quotient, whole.bounds, shared)
 
-    def _equate(self, whole: Sides) -> list[Found]:
+    def _equate(self, whole: Found) -> list[Found]:
         """Returns the normal form of an equality."""
-        if whole.above == 0 or whole.below == 0:
-            if whole.above == whole.below:
-                return []
-            return self._vanish(whole.right if whole.above == 0 else whole.left)
-        sides = self._cancel(whole)
-        if not sides.left:
-            sides = Sides(sides.below, sides.right, sides.above, sides.left, sides.shared)
-        if not sides.left:
-            return [] if sides.above == sides.below else self._vanish_both(whole)
-        if sides.right:
-            return [Found(EQUAL, sides)]
-        solved = self._solve_product(sides)
-        return self._vanish_both(whole) if solved is None else [Found(EQUAL, solved)]
+        above, left, below, right = whole.quotient
+        if above == 0 or below == 0:
+            return [] if above == below else self._vanish(right if above == 0 else left)
+        found = self._cancel(whole)
+        quotient = found.quotient if found.quotient.factors else found.quotient.invert()
+        if not quotient.factors:
+            return [] if quotient.coefficient == quotient.divisor else self._vanish_both(whole.quotient)
+        solved = quotient if quotient.divisors else self._solve_product(quotient)
+        return self._vanish_both(whole.quotient) if solved is None else [found._replace(quotient=solved)]
 
-    def _solve_product(self, sides: Sides) -> Sides | None:
+    def _solve_product(self, quotient: Product[int]) -> Product[int] | None:
         """Returns the equality of a product and a number, solved for a single variable; None if it is never true."""
-        least, greatest = self._limit(sides.left)
-        if sides.above != 1 or not least <= sides.below or not (greatest is None or sides.below <= greatest):
+        above, left, number, _ = quotient
+        if above != 1 or not self._limit(left).holds(number):
             return None
-        if len(set(sides.left)) > 1:
-            return sides
-        root = find_root(sides.below, len(sides.left))
-        return sides._replace(left=sides.left[:1], below=root) if root ** len(sides.left) == sides.below else None
+        if len(set(left)) > 1:
+            return quotient
+        root = find_root(number, len(left))
+        return Product(1, left[:1], root) if root ** len(left) == number else None
 
-    def _divide(self, whole: Sides) -> list[Found]:
-        """Returns the normal form of the fact that the right product divides the left product.
+    def _divide(self, whole: Found) -> list[Found]:
+        """Returns the normal form of the fact that a quotient is an integer.
 
         Lemmas: quotient-is-divisibility, step-by-the-other-constant.
         """
-        if whole.below == 0:
-            return [] if whole.above == 0 else self._vanish(whole.left)
-        if whole.above == 0:
+        if whole.quotient.divisor == 0:
+            return [] if whole.quotient.coefficient == 0 else self._vanish(whole.quotient.factors)
+        if whole.quotient.coefficient == 0:
             return []
-        sides = self._cancel(whole)
-        if sides.right:
-            return self._divide_product(sides) if sides.left else self._divide_number(sides)
-        if self._is_declared(sides.below, Counter(sides.left)):
+        found = self._cancel(whole)
+        _, left, number, right = found.quotient
+        if right:
+            return self._divide_product(found) if left else self._divide_number(found)
+        if self._is_declared(number, Counter(left)):
             return []
-        if len(set(sides.left)) == 1:
-            return self._solve_multiple(sides)
-        return [Found(DIVIDES, sides._replace(above=1))] if sides.left else self._fail(sides)
+        if len(set(left)) == 1:
+            return self._solve_multiple(found)
+        return [found._replace(quotient=Product(1, left, number))] if left else self._vanish(found.shared)
 
-    def _solve_multiple(self, sides: Sides) -> list[Found]:
+    def _solve_multiple(self, found: Found) -> list[Found]:
         """Returns the condition that a number divides a power of one variable."""
-        key, power = sides.left[0], len(sides.left)
-        step = _find_step(sides.below, power)
+        _, left, number, _ = found.quotient
+        step = _find_step(number, len(left))
         if step is None:
-            return [Found(DIVIDES, sides._replace(above=1))]
-        if self._is_declared(step, Counter([key])):
+            return [found._replace(quotient=Product(1, left, number))]
+        if self._is_declared(step, Counter(left[:1])):
             return []
-        low, high = self._ranges[key]
+        low, high = self._ranges[left[0]]
         first, last = -(-low // step), high // step
         if first > last:
-            return self._fail(sides)
-        if first == last:
-            return [Found(EQUAL, Sides(1, (key,), first * step, (), sides.shared))]
-        return [Found(DIVIDES, Sides(1, (key,), step, (), sides.shared))]
+            return self._vanish(found.shared)
+        kind, value = (EQUAL, first * step) if first == last else (DIVIDES, step)
+        return [Found(kind, Product(1, left[:1], value), shared=found.shared)]
 
-    def _divide_number(self, sides: Sides) -> list[Found]:
+    def _divide_number(self, found: Found) -> list[Found]:
         """Returns the condition that a product divides a number."""
-        if sides.below != 1:
-            return self._fail(sides)
-        own = self._ranges[sides.right[0]]
-        divisors = list_divisors(sides.above, _MAX_DIVISORS) if sides.above.bit_length() <= _MAX_BITS else None
-        if len(sides.right) > 1 or divisors is None:
-            return [Found(DIVIDES, sides)]
+        number, _, below, right = found.quotient
+        if below != 1:
+            return self._vanish(found.shared)
+        own = self._ranges[right[0]]
+        divisors = list_divisors(number, _MAX_DIVISORS) if number.bit_length() <= _MAX_BITS else None
+        if len(right) > 1 or divisors is None:
+            return [found]
         values = [divisor for divisor in divisors if own.min <= divisor <= own.max]
         if not values:
-            return self._fail(sides)
+            return self._vanish(found.shared)
         if len(values) == 1:
-            return [Found(EQUAL, Sides(1, sides.right, values[0], (), sides.shared))]
-        return [] if len(values) == own.max - own.min + 1 else [Found(DIVIDES, sides)]
+            return [Found(EQUAL, Product(1, right, values[0]), shared=found.shared)]
+        return [] if len(values) == own.max - own.min + 1 else [found]
 
-    def _divide_product(self, sides: Sides) -> list[Found]:
+    def _divide_product(self, found: Found) -> list[Found]:
         """Returns the condition that a product divides another product with other variables."""
-        low, high = self._ranges[sides.right[0]]
-        if len(sides.right) == 1 and low > 0 and high - low < _MAX_DIVISORS:
-            # If every possible value of the variable divides the number, the condition always holds.
-            rests = [sides.above % (sides.below * value) for value in range(low, high + 1)]
-            if not any(rests):
-                return []
-        return [Found(DIVIDES, sides)]
+        above, _, below, right = found.quotient
+        low, high = self._ranges[right[0]]
+        # If every possible value of the variable divides the number, the condition always holds.
+        is_short = len(right) == 1 and low > 0 and high - low < _MAX_DIVISORS
+        return [] if is_short and not any(above % (below * value) for value in range(low, high + 1)) else [found]
 
-    def _bound(self, whole: Sides, bounds: Interval) -> list[Found]:
+    def _bound(self, whole: Found) -> list[Found]:
         """Returns the normal form of the fact that a quotient is within bounds. The divisor is at least 1."""
-        if whole.above == 0:
-            return [] if bounds.min == 0 else [_CONTRADICTION]
-        sides, (low, high) = self._cancel(whole), bounds
-        if sides.right:
-            return [Found(RANGE, sides, bounds)] if bounds != ANY else []
-        low = -(-low * sides.below // sides.above)
-        high = None if high is None else high * sides.below // sides.above
-        keys, power = sides.left, len(sides.left)
+        if whole.quotient.coefficient == 0:
+            return [] if whole.bounds.min == 0 else [_CONTRADICTION]
+        found, (low, high) = self._cancel(whole), whole.bounds
+        above, keys, below, right = found.quotient
+        if right:
+            return [found] if whole.bounds != ANY else []
+        low = -(-low * below // above)
+        high = None if high is None else high * below // above
+        power = len(keys)
         if power > 1 and len(set(keys)) == 1:
             keys, low, high = keys[:1], find_root_above(low, power), None if high is None else find_root(high, power)
         least, greatest = declared = self._limit(keys)
@@ -303,9 +260,9 @@ class Facts:
         if met == declared:
             return []
         if low == high and len(keys) == 1:
-            return [Found(EQUAL, Sides(1, keys, low, ()))]
+            return [Found(EQUAL, Product(1, keys, low))]
         kept = Interval(0 if low == least else low, None if high == greatest else high)
-        return [Found(RANGE, Sides(1, keys, 1, ()), kept)]
+        return [Found(RANGE, Product(1, keys), kept)]
 
     def _limit(self, keys: Sequence[int]) -> Interval:
         """Returns the range of a product of variables."""
@@ -324,21 +281,17 @@ class Facts:
         Lemma: product-of-zeros.
         """
         zeros = tuple(dict.fromkeys([key for key in keys if self._ranges[key].min == 0]))
-        return [Found(EQUAL, Sides(1, zeros, 0, ()))] if zeros else [_CONTRADICTION]
+        return [Found(EQUAL, Product(1, zeros, 0))] if zeros else [_CONTRADICTION]
 
-    def _vanish_both(self, sides: Sides) -> list[Found]:
+    def _vanish_both(self, quotient: Product[int]) -> list[Found]:
         """Returns the conditions that both products are 0, for products that have no other value in common."""
-        (left,), (right,) = self._vanish(sides.left), self._vanish(sides.right)
+        (left,), (right,) = self._vanish(quotient.factors), self._vanish(quotient.divisors)
         if _CONTRADICTION in (left, right):
             return [_CONTRADICTION]
         # If the zeros of one product are also factors of the other, one condition is sufficient.
-        if set(left.sides.left) <= set(right.sides.left):
+        if set(left.quotient.factors) <= set(right.quotient.factors):
             return [left]
-        return [right] if set(right.sides.left) <= set(left.sides.left) else [left, right]
-
-    def _fail(self, sides: Sides) -> list[Found]:
-        """Returns the condition that a removed common factor is 0, because the relation does not hold otherwise."""
-        return self._vanish(sides.shared)
+        return [right] if set(right.quotient.factors) <= set(left.quotient.factors) else [left, right]
 
     def _is_declared(self, number: int, keys: Counter[int]) -> bool:
         """Whether a number always divides a product, because the expressions in the query have integer values."""
@@ -350,43 +303,30 @@ class Facts:
 
     def _write_positive(self, key: int, index: int) -> Condition | None:
         """Returns the condition that a variable is at least 1; None if the variable has no name."""
-        if key not in self._names:
+        product, item = name_product(Product(1, (key,)), self._symbols), f"shape[{index}]"
+        if product is None:
             return None
-        product, item = make_expression(1, [self._get_symbol(key)]), f"shape[{index}]"
         if self._declared[key].max == 1:
-            return Condition(EQUAL, product, make_expression(1, ()), rule=3, item=item)
+            return Condition(EQUAL, product, Expression(1, ()), rule=3, item=item)
         return Condition(RANGE, product, min=1, rule=3, item=item)
 
     def _write(self, fact: _Fact, found: Found) -> Condition | None:
         """Returns the condition with the names of its dims; None if a dim has no name or a number is too large."""
-        kind, (above, left, below, right, shared), (low, high) = found
-        unless = self._name(1, shared) if shared else None
+        kind, (above, left, below, right), (low, high), shared = found
+        unless = name_product(Product(1, shared), self._symbols) if shared else None
         if shared and unless is None:
             return None
         if kind is RANGE:
-            product = self._name(above, left, below, right)
+            product = name_product(found.quotient, self._symbols)
             if product is None or max(low, high or 0) > MAX_DIM:
                 return None
             return Condition(kind, product, None, low or None, high, unless, fact.rule, fact.item)
-        first, second = self._name(above, left), self._name(below, right)
+        first, second = (name_product(Product(*own), self._symbols) for own in ((above, left), (below, right)))
         if first is None or second is None:
             return None
         if kind is DIVIDES:
             first, second = second, first
         return Condition(kind, first, second, None, None, unless, fact.rule, fact.item)
-
-    def _name(
-        self, number: int, keys: Sequence[int], divisor: int = 1, divisors: Sequence[int] = ()
-    ) -> Expression | None:
-        """Returns a product of named variables; None if a variable has no name, or if the product is too large."""
-        if not self._names.keys() >= {*keys, *divisors}:
-            return None
-        factors, below = [self._get_symbol(key) for key in keys], [self._get_symbol(key) for key in divisors]
-        return make_legal_expression(number, factors, divisor, below)
-
-    def _get_symbol(self, key: int) -> Symbol:
-        low, high = self._declared[key]
-        return Symbol(self._names[key], Interval(low, None if high >= MAX_DIM else high))
 
 
 def _find_step(number: int, power: int) -> int | None:

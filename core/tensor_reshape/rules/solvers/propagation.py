@@ -28,8 +28,9 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.roots import find_root, find_root_above
-from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
+from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
 MAX_SEARCHED = 12
@@ -55,8 +56,8 @@ class Factor(NamedTuple):
         return self.max >= MAX_DIM
 
 
-class Product(NamedTuple):
-    """One side of the equation, which is a product of variables and a constant.
+class Side(NamedTuple):
+    """One side of the equation, with the ranges of its variables, which the search narrows.
 
     Attributes:
         constant: the numeric factor.
@@ -78,7 +79,7 @@ class Product(NamedTuple):
         """Whether at least one variable of the product is open."""
         return any(factor.max >= MAX_DIM for factor in self.factors)
 
-    def divide(self, divisor: int) -> "Product":
+    def divide(self, divisor: int) -> "Side":
         """Returns the product divided by a divisor of its constant.
 
         Lemma: cancel-divisor.
@@ -107,7 +108,7 @@ class Product(NamedTuple):
 
 
 def narrow_ranges(
-    ranges: Sequence[Range], equation: Equation, wanted: Iterable[int], budget: StepBudget | None = None
+    ranges: Sequence[Range], equation: Product[int], wanted: Iterable[int], budget: StepBudget | None = None
 ) -> dict[int, Range] | None:
     """Returns the ranges of the values that some variables have in all solutions, or None without a solution.
 
@@ -115,22 +116,22 @@ def narrow_ranges(
 
     Args:
         ranges: the range of every variable, by its key. Values below 1 are ignored.
-        equation: the cancelled equation.
+        equation: the equation in lowest terms, whose factors are equal to its divisors.
         wanted: the keys of the variables to return.
         budget: the step budget. Default: a budget of MAX_STEPS steps.
     """
-    positive = {key: _raise(ranges[key]) for key in {*equation.left, *equation.right, *wanted}}
+    positive = {key: _raise(ranges[key]) for key in {*equation.factors, *equation.divisors, *wanted}}
     if any(own.is_empty for own in positive.values()):
         return None
     found = {key: positive[key] for key in wanted}
-    left, right, constants = equation.left, equation.right, equation.constants
+    above, left, below, right = equation
     # The equation does not restrict variables that it does not contain, so the ranges of these variables are final.
     if not left and not right:
-        return found if constants[0] == constants[1] else None
+        return found if above == below else None
     # In the common case, a variable without an upper bound is the product of all other variables, so no search is
     # needed for its range.
-    if constants[1] == 1 and len(right) == 1 and positive[right[0]].is_open:
-        product = _multiply(constants[0], [positive[key] for key in left])
+    if below == 1 and len(right) == 1 and positive[right[0]].is_open:
+        product = _multiply(above, [positive[key] for key in left])
         own = positive[right[0]]
         # Both ends of the product are possible values, because all factors can be at their ends. If the lower end of
         # the variable's range were higher than the smallest product, that end could lie between two possible products.
@@ -140,12 +141,12 @@ def narrow_ranges(
                 return None
             return {**found, right[0]: met} if right[0] in found else found
     budget = budget or StepBudget()
-    sides = _clip(_build_product(constants[0], left, positive), _build_product(constants[1], right, positive), budget)
+    sides = _clip(_build_side(above, left, positive), _build_side(below, right, positive), budget)
     sides = None if sides is None else _clip_quotients(sides, budget)
     return None if sides is None else _narrow_all(found, sides, budget)
 
 
-def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget: StepBudget) -> dict[int, Range] | None:
+def _narrow_all(found: dict[int, Range], sides: tuple[Side, Side], budget: StepBudget) -> dict[int, Range] | None:
     """Narrows the ranges in `found` to the values that have a solution. Both sides have been clipped."""
     factors = [factor for side in sides for factor in side.factors]
     found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
@@ -186,11 +187,11 @@ def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
     return Range(low, UNBOUNDED if is_open else high)
 
 
-def _build_product(constant: int, keys: Sequence[int], ranges: Mapping[int, Range]) -> Product:
-    return Product(constant, tuple([Factor(key, *ranges[key], power) for key, power in Counter(keys).items()]))
+def _build_side(constant: int, keys: Sequence[int], ranges: Mapping[int, Range]) -> Side:
+    return Side(constant, tuple([Factor(key, *ranges[key], power) for key, power in Counter(keys).items()]))
 
 
-def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Range | None:
+def _narrow(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> Range | None:
     """Moves both ends of one variable inwards past values without a solution.
 
     Lemma: ends-of-two.
@@ -215,7 +216,7 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
     return Range(low, high)
 
 
-def _fix(side: Product, key: int, value: int) -> Product:
+def _fix(side: Side, key: int, value: int) -> Side:
     """Returns the product with a fixed value of one variable."""
     constant, factors = side.constant, []
     for factor in side.factors:
@@ -223,10 +224,10 @@ def _fix(side: Product, key: int, value: int) -> Product:
             constant *= value**factor.power
         else:
             factors.append(factor)
-    return Product(constant, tuple(factors))
+    return Side(constant, tuple(factors))
 
 
-def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
+def _is_solvable(left: Side, right: Side, budget: StepBudget) -> bool:
     """Returns whether the products can be equal. The result is also True if too few steps are left to find out.
 
     Lemma: two-open-ends.
@@ -248,7 +249,7 @@ def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
     return _branch(min(factors, key=_measure), sides, budget)
 
 
-def _branch(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> bool:
+def _branch(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> bool:
     """Whether the products can be equal for at least one value of the variable in `factor`.
 
     Lemma: one-side-divides.
@@ -269,11 +270,11 @@ def _measure(factor: Factor) -> int:
     return factor.max - factor.min
 
 
-def _are_linear(sides: Iterable[Product]) -> bool:
+def _are_linear(sides: Iterable[Side]) -> bool:
     return all(factor.power == 1 for side in sides for factor in side.factors)
 
 
-def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, Product] | None:
+def _clip(left: Side, right: Side, budget: StepBudget) -> tuple[Side, Side] | None:
     """Clips every range to the values that the other ranges allow; None if a range becomes empty.
 
     A variable with only one possible value becomes a part of the constant of its side.
@@ -297,7 +298,7 @@ def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, P
     return left, right
 
 
-def _clip_side(side: Product, other: Product) -> Product | None:
+def _clip_side(side: Side, other: Side) -> Side | None:
     """Clips the variables of `side`. The constants of both sides must have no common divisor.
 
     Lemmas: clip-above, clip-below, step-by-the-other-constant.
@@ -333,10 +334,10 @@ def _clip_side(side: Product, other: Product) -> Product | None:
             known = (*known, (factor.key, low))
         else:
             factors.append(Factor(factor.key, low, high, power))
-    return Product(constant, tuple(factors), known)
+    return Side(constant, tuple(factors), known)
 
 
-def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple[Product, Product] | None:
+def _clip_quotients(sides: tuple[Side, Side], budget: StepBudget) -> tuple[Side, Side] | None:
     """Clips each side to the exact quotient of the other side and the constant of this side.
 
     The constant divides the product of the variables of the other side, and `bound_quotient` bounds the quotient. The
@@ -352,7 +353,7 @@ def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple
         if constant > 1 and len(other.factors) > 1 and not other.is_open and _are_linear((other,)):
             own = bound_quotient([Range(factor.min, factor.max) for factor in other.factors], constant, budget)
             if own is not None:
-                quotient = Product(other.constant // common, (Factor(_QUOTIENT, *own, 1),))
+                quotient = Side(other.constant // common, (Factor(_QUOTIENT, *own, 1),))
                 clipped = None if own.is_empty else _clip_side(side._replace(constant=1), quotient)
                 if clipped is None:
                     return None
@@ -361,7 +362,7 @@ def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple
     return sides
 
 
-def _can_reach(value: int, side: Product) -> bool:
+def _can_reach(value: int, side: Side) -> bool:
     """Whether `value` is within the bounds of a product and is a multiple of its constant.
 
     Lemma: reach-a-number.

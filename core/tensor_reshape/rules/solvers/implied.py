@@ -1,63 +1,17 @@
-"""Products of variables in facts, and conditions in which variables do not have their names yet."""
+"""Conditions in which variables do not have their names yet, and the search for those that follow from others."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from math import prod
 from typing import NamedTuple, TypeVar
 
 from tensor_reshape.rules.conditions import ConditionKind
 from tensor_reshape.rules.dims import ANY, Interval
-from tensor_reshape.rules.solvers.equations import Monomial, Range
+from tensor_reshape.rules.products import Product
+from tensor_reshape.rules.solvers.equations import Range
 
 EQUAL, DIVIDES, RANGE = ConditionKind
 
 AnyFact = TypeVar("AnyFact")
-
-
-class Ratio(NamedTuple):
-    """A fraction of products: `number * keys / (divisor * divisors)`. Variables are identified by their keys."""
-
-    number: int
-    keys: tuple[int, ...]
-    divisor: int = 1
-    divisors: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, monomial: Monomial) -> "Ratio":
-        """Returns the ratio of a monomial, in which a dim of 0 is a variable."""
-        return cls(monomial.coefficient, monomial.variables, monomial.divisor, monomial.divisors)
-
-    @classmethod
-    def multiply(cls, ratios: Iterable["Ratio"]) -> "Ratio":
-        """Returns the product of all ratios."""
-        numbers, keys, divisors, below = [1], list[int](), list[int](), [1]
-        for ratio in ratios:
-            numbers.append(ratio.number)
-            below.append(ratio.divisor)
-            keys += ratio.keys
-            divisors += ratio.divisors
-        return cls(prod(numbers), tuple(keys), prod(below), tuple(divisors))
-
-    def times(self, other: "Ratio") -> "Ratio":
-        """Returns the product of this ratio and another ratio."""
-        return Ratio.multiply((self, other))
-
-    def invert(self) -> "Ratio":
-        """Returns the reciprocal of this ratio."""
-        return Ratio(self.divisor, self.divisors, self.number, self.keys)
-
-
-ONE = Ratio(1, ())
-
-
-class Sides(NamedTuple):
-    """Two products without common factors, and the removed common variables that may be 0."""
-
-    above: int
-    left: tuple[int, ...]
-    below: int
-    right: tuple[int, ...]
-    shared: tuple[int, ...] = ()
 
 
 class Found(NamedTuple):
@@ -65,36 +19,27 @@ class Found(NamedTuple):
 
     Attributes:
         kind: the kind of the condition.
-        sides: the two products that the condition compares.
-        bounds: the range of the left product, if the kind is RANGE.
+        quotient: the quotient of the two products that the condition compares. It is 1 if the kind is EQUAL, an integer
+            if the kind is DIVIDES, and within `bounds` if the kind is RANGE. One of its numbers may be 0.
+        bounds: the range of the quotient, if the kind is RANGE.
+        shared: the variables that were removed from both products, if they may be 0.
     """
 
     kind: ConditionKind
-    sides: Sides
+    quotient: Product[int]
     bounds: Interval = ANY
+    shared: tuple[int, ...] = ()
 
     @property
     def interval(self) -> Interval:
         """The range of the variable, if the condition is solved for one variable."""
-        return self.bounds if self.kind is RANGE else Interval(self.sides.below, self.sides.below)
+        return self.bounds if self.kind is RANGE else Interval(self.quotient.divisor, self.quotient.divisor)
 
 
 def is_solved(found: Found) -> bool:
     """Whether the condition gives the value or the range of one variable."""
-    sides = found.sides
-    is_single = len(sides.left) == 1 and sides.above == 1 and not sides.right and not sides.shared
-    return is_single and found.kind is not DIVIDES
-
-
-def remove_keys(keys: tuple[int, ...], common: Counter[int]) -> tuple[int, ...]:
-    """Returns the variables of a product without the common variables."""
-    left, kept = Counter(common), list[int]()
-    for key in keys:
-        if left[key]:
-            left[key] -= 1
-        else:
-            kept.append(key)
-    return tuple(kept)
+    above, left, _, right = found.quotient
+    return found.kind is not DIVIDES and len(left) == above == 1 and not right and not found.shared
 
 
 class Implied(NamedTuple):
@@ -124,19 +69,19 @@ class Implied(NamedTuple):
 
     def make_divisible(self, found: Found) -> bool:
         """Whether a number divides a product because of an equality."""
-        _, left, number, right, _ = found.sides
+        _, left, number, right = found.quotient
         return not right and any(step % number == 0 and own <= Counter(left) for step, own in self.multiples)
 
     def have_stronger(self, found: Found) -> bool:
         """Whether another condition has the same relation with fewer exceptions, or equates the two products."""
-        own, equal = set(found.sides.shared), found._replace(kind=EQUAL)
+        own, equal = set(found.shared), found._replace(kind=EQUAL)
         is_equal = found.kind is DIVIDES and any(other <= own for other in self.exceptions.get(_relate(equal), ()))
         return is_equal or any(other < own for other in self.exceptions[_relate(found)])
 
 
 def _relate(found: Found) -> Hashable:
     """Returns the kind of a condition and its two products, which are equal for `A = B*C` and `C*B = A`."""
-    above, left, below, right, _ = found.sides
+    above, left, below, right = found.quotient
     products = (above, tuple(sorted(left))), (below, tuple(sorted(right)))
     return found.kind, found.bounds, tuple(sorted(products)) if found.kind is EQUAL else products
 
@@ -150,12 +95,12 @@ def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
     """
     implied = Implied(set(), {}, {}, set(), [], {})
     for found in listed:
-        implied.exceptions.setdefault(_relate(found), []).append(set(found.sides.shared))
+        implied.exceptions.setdefault(_relate(found), []).append(set(found.shared))
         if not is_solved(found):
             implied.positive.update(_list_positive(found, declared))
             implied.multiples.extend(_list_multiples(found))
             continue
-        key, (low, high) = found.sides.left[0], found.bounds
+        key, (low, high) = found.quotient.factors[0], found.bounds
         if found.kind is EQUAL:
             implied.known.add(key)
         if low:
@@ -176,7 +121,7 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
         if found.kind is RANGE and is_solved(found):
             # For each variable, only the highest lower bound and the lowest upper bound are listed, and each of them
             # only once.
-            key, (low, high) = found.sides.left[0], found.bounds
+            key, (low, high) = found.quotient.factors[0], found.bounds
             low = lows.pop(key) if low and lows.get(key) == low else 0
             high = highs.pop(key) if high is not None and highs.get(key) == high else None
             if key in known or (low == 1 and key in implied.positive):
@@ -184,7 +129,7 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
             kept = found._replace(bounds=Interval(low, None if key in known else high))
             if kept.bounds == ANY:
                 continue
-        one = _relate(kept), frozenset(kept.sides.shared)
+        one = _relate(kept), frozenset(kept.shared)
         if one not in seen:
             seen.add(one)
             yield fact, kept
@@ -195,8 +140,8 @@ def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
 
     Lemma: factors-of-elements.
     """
-    above, left, below, right, shared = found.sides
-    if shared or found.kind is RANGE:
+    above, left, below, right = found.quotient
+    if found.shared or found.kind is RANGE:
         return ()
     is_left_filled = above > 0 and all(declared[key].min for key in left)
     if found.kind is DIVIDES:
@@ -210,8 +155,8 @@ def _list_multiples(found: Found) -> Iterator[tuple[int, Counter[int]]]:
 
     Lemma: equal-to-a-multiple.
     """
-    above, left, below, right, shared = found.sides
-    if found.kind is EQUAL and not shared:
+    above, left, below, right = found.quotient
+    if found.kind is EQUAL and not found.shared:
         if below == 1 < above:
             yield above, Counter(right)
         if above == 1 < below:
