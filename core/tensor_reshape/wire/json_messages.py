@@ -35,14 +35,14 @@ class _DuplicateNameError(ValueError):
 
 
 class _Check(NamedTuple):
-    """A check of a value, and what the value must be."""
+    """A check of a value. `wanted` names a value that passes."""
 
     passes: Callable[[object], bool]
     wanted: str
 
 
 class _Field(NamedTuple):
-    """What a value of a field must be: several in a list or a dict, or one; a message, or a value with a check."""
+    """The form of the values of a field: their container if there are several, and their message or their check."""
 
     number: int
     container: type[list[Any] | dict[Any, Any]] | None
