@@ -54,8 +54,8 @@ def test_recorded_library_results_agree_with_the_conformance_cases():
     for operation, count in COUNTS.items():
         cases = load_known_cases(operation)
         assert len(cases) == count, operation
-        told = [(case["id"], read_dims(case["recorded"]), read_dims(case["result"])) for case in cases]
-        assert [name for name, recorded, answer in told if recorded != answer] == []
+        compared = [(case["id"], read_dims(case["recorded"]), read_dims(case["result"])) for case in cases]
+        assert [name for name, recorded, answer in compared if recorded != answer] == []
 
 
 def test_second_implementation_agrees_with_every_known_conformance_case():

@@ -25,6 +25,7 @@ _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may 
 _MAX_QUOTED = 60
 _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
+_NUMBER = re.compile(r"NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2}(?:==)?|[A-Za-z0-9+/_-]{3}=?)?")
 _LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
@@ -82,7 +83,7 @@ def read_message(
         ignores_unknown: whether unknown names are ignored.
 
     Raises:
-        InvalidRequestError: the reason is MESSAGE_MALFORMED, with the error text of protobuf.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     _check_values(document, cast("Descriptor", kind.DESCRIPTOR), path)
     try:
@@ -92,7 +93,7 @@ def read_message(
         field = f"{path}.{field}".strip(".")
         problem = f"{field or 'the body'}: {text}"
         raise reject_json(problem, field) from None
-    # protobuf raises other exceptions for values of a wrong type in a map, and for a number such as 1e400.
+    # Some releases of protobuf raise other exceptions, for example for half of a surrogate pair in a key.
     except (TypeError, AttributeError, OverflowError, SystemError):
         problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
         raise reject_json(problem, path) from None
@@ -168,6 +169,12 @@ def _is_integer(value: object) -> bool:
     if isinstance(value, str):
         return _INTEGER.fullmatch(value) is not None
     return type(value) is int or (isinstance(value, float) and value.is_integer())
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, str):
+        return _NUMBER.fullmatch(value) is not None
+    return type(value) in {int, float}
 
 
 def _is_text(value: object) -> bool:
@@ -265,8 +272,9 @@ _CHECKS: Mapping[int, _Check] = {
         ),
         _Check(_is_integer, "a whole number"),
     ),
+    **dict.fromkeys((FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE), _Check(_is_number, "a number")),
 }
-"""The check of each type. The parser checks numbers with a point."""
+"""The check of each type."""
 
 DECODER = json.JSONDecoder(object_pairs_hook=_check_names)
 """The parser of JSON, which raises ValueError for a duplicate name."""

@@ -1,15 +1,19 @@
 """Inference requests over REST: their bodies, their headers, and what is rejected."""
 
 import json
+import math
 import struct
+from typing import Any
 
 import pytest
 from starlette.requests import Request as HttpRequest
 
 from rest_requests import change_body, write_body
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.oip_rest.requests import MAX_JSON_BYTES, InferBody, find_infer_error, read_infer_body
 from tensor_reshape.server.oip_rest.responses import LENGTH_HEADER
+from tensor_reshape.wire.json_messages import read_message
 
 NESTED = [[1, 2, 3], [4, 5, 6.5]]
 PACKED = struct.pack("<6f", 1, 2, 3, 4, 5, 6.5)
@@ -138,3 +142,17 @@ def test_chunked_rest_body_is_rejected_even_with_a_length():
 def test_compressed_rest_body_is_rejected():
     assert find_code(content_length="9", content_encoding="gzip") == 415
     assert find_code(content_length="9", content_encoding="identity") == 0
+
+
+def test_float_that_is_not_a_number_is_rejected_by_name():
+    for value, shown in (([1], "[1]"), (True, "true"), ("x", '"x"'), ({}, "{}")):
+        with pytest.raises(InvalidRequestError) as caught:
+            read_message(find_class("ModelInferRequest"), {"parameters": {"a": {"double_param": value}}})
+        assert caught.value.message == f"parameters[a].double_param is {shown}, not a number"
+
+
+def test_float_may_be_a_number_or_the_text_of_one():
+    for value, number in ((1, 1), (2.5, 2.5), ("-1e-3", -0.001), ("Infinity", math.inf), ("NaN", math.nan)):
+        document = {"parameters": {"a": {"double_param": value}}}
+        message: Any = read_message(find_class("ModelInferRequest"), document)
+        assert message.parameters["a"].double_param == pytest.approx(number, nan_ok=True)
