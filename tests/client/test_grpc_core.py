@@ -30,7 +30,7 @@ from tensor_reshape.client.transports import Transport
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.reshapes import encode_reshape_response
-from tensor_reshape.wire.status import encode_rejection
+from tensor_reshape.wire.status import Status, encode_rejection
 from tensor_reshape.wire.tensors import TensorView
 from waits import interrupt
 
@@ -98,6 +98,10 @@ def abort(code: grpc.StatusCode, details: str, metadata: Metadata = ()) -> Behav
     return behave
 
 
+def reject(status: Status) -> Behavior:
+    return abort(grpc.StatusCode[status.code], status.details, status.trailing_metadata)
+
+
 def answer(*_: object) -> bytes:
     return encode_reshape_response(TensorView(DataType.F32, (6,), None, memoryview(SIX.tobytes())))
 
@@ -119,8 +123,8 @@ BUSY = LimitError.of(Reason.SERVER_BUSY, "not now")
 LATE = "DEADLINE_EXCEEDED: the call did not end within 0.2 seconds"
 # The flags of the server, the timeout in seconds, the error, and a part of its text.
 ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
-    "a rejection": (serve(abort(*encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
-    "a rejection that may be retried": (serve(abort(*encode_rejection(BUSY))), 0.5, LimitError, "not now"),
+    "a rejection": (serve(reject(encode_rejection(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
+    "a rejection that may be retried": (serve(reject(encode_rejection(BUSY))), 0.5, LimitError, "not now"),
     "a method that the server does not have": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
     "an answer that is too large": (serve(answer, ("grpc.max_send_message_length", 8)), SECONDS, LimitError, ""),
     "a request that is too large": (serve(answer, ("grpc.max_receive_message_length", 8)), SECONDS, LimitError, ""),

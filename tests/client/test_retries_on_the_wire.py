@@ -33,7 +33,7 @@ class Rejecting:
         if len(self.times) <= self.rejections:
             status = encode_rejection(LimitError.of(Reason.SERVER_BUSY, "not now"))
             context.set_trailing_metadata(status.trailing_metadata)
-            context.abort(status.code, status.details)
+            context.abort(grpc.StatusCode[status.code], status.details)
         return GOOD
 
 

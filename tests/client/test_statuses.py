@@ -41,7 +41,7 @@ def test_grpc_status_without_details_becomes_a_service_error():
 )
 def test_error_decoded_from_status_details_equals_the_original(rejection: InvalidRequestError | LimitError):
     status = encode_rejection(rejection)
-    error = build_error(status.code, status.details, status.trailing_metadata)
+    error = build_error(StatusCode[status.code], status.details, status.trailing_metadata)
     assert isinstance(error, type(rejection))
     assert (error.reason, error.message, error.field) == (rejection.reason, "no", rejection.field)
     assert error.metadata == rejection.metadata

@@ -107,7 +107,7 @@ def end_within(status: grpc.StatusCode, details: str, *metadata: tuple[str, str 
 
 def reject_within(error: InvalidRequestError | LimitError) -> StreamBehavior:
     status = encode_rejection(error)
-    return end_within(status.code, status.details, *status.trailing_metadata)
+    return end_within(grpc.StatusCode[status.code], status.details, *status.trailing_metadata)
 
 
 def reshape(client: Client, **fields: Any) -> object:

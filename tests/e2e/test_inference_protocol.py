@@ -59,7 +59,7 @@ def test_inference_protocol_errors_have_the_reason(
     channel: grpc.Channel, request_: InferMessage, code: grpc.StatusCode, kind: type[Exception], reason: Reason
 ):
     status = catch_status(lambda: send_request(channel, "ModelInfer", request_))
-    rejection = decode_rejection(status.code(), read_trailing(status).items())
+    rejection = decode_rejection(status.code().name, read_trailing(status).items())
     assert (status.code(), type(rejection), getattr(rejection, "reason", None)) == (code, kind, reason)
 
 

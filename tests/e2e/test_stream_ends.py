@@ -46,7 +46,7 @@ def hang(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[b
 def reject(context: grpc.ServicerContext, reason: Reason) -> None:
     status = encode_rejection(LimitError.of(reason, "not now"))
     context.set_trailing_metadata(status.trailing_metadata)
-    context.abort(status.code, status.details)
+    context.abort(grpc.StatusCode[status.code], status.details)
 
 
 def abort_unavailable(context: grpc.ServicerContext) -> None:

@@ -4,16 +4,16 @@ import sys
 
 import pytest
 
+from tensor_reshape.server.calls.access_logs import AccessLog
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.engine.call_logs import AccessLog
 from tensor_reshape.server.watchers import Watchers
 
 
-def test_access_log_observes_calls_if_it_is_configured():
+def test_access_log_records_calls_if_it_is_configured():
     watchers = Watchers(Config(access_log=0))
-    assert watchers.observers == ()
+    assert watchers.logs == ()
     watchers.end()
-    (log,) = Watchers(Config(access_log=0.5)).observers
+    (log,) = Watchers(Config(access_log=0.5)).logs
     assert isinstance(log, AccessLog)
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
-from tensor_reshape.server.engine.sources import Source
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.grpc_core.calls import Call
 from tensor_reshape.server.grpc_core.servers import Route, Server
 

@@ -9,10 +9,10 @@ from in_process import ANY_PORT, run_runner
 from plain_requests import build_reshape
 from raw_streams import SIX, STRIDED, begin, chunk
 from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.engine.gates import Gate
 from tensor_reshape.server.engine.observers import Observer
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.sources import find_source
+from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle
 from tensor_reshape.server.engine.observers import ObserverJournal
-from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
-from tensor_reshape.server.engine.statuses import OK
 
 MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 from http2 import SECONDS
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.sources import Sources
+from tensor_reshape.server.calls.statuses import CallResult
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.gates import Gate, Gates
-from tensor_reshape.server.engine.lifecycle import CallResult, Event, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.grpc_core.servers import Server
 from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod

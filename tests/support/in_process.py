@@ -9,10 +9,10 @@ from types import MappingProxyType
 import grpc
 
 from tensor_reshape.rules.operations import Operation
+from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.engine.gates import Gate
 from tensor_reshape.server.engine.observers import Observer
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend, ReshapeService

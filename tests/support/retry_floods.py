@@ -19,8 +19,8 @@ from typing import NamedTuple
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.client import AsyncClient, LimitError
 from tensor_reshape.rules.errors import Reason, TensorReshapeError
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.runner import Runner
 
 CALM_SECONDS = 2.0

@@ -12,11 +12,12 @@ from typing import Any
 
 from engine_calls import Idle
 from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.statuses import CallResult
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import Effect, EndDecision
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import CallResult, Lifecycle
-from tensor_reshape.server.engine.sources import Source
+from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 EVENTS = (
     "enter", "message_received", "respond_at_once", "request_work", "begin_work", "respond", "sent", "reserve", "end",

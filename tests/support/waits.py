@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tensor_reshape.server.engine.fair_locks import FairLock
+from tensor_reshape.server.process.fair_locks import FairLock
 
 WAIT_SECONDS = 60.0
 

@@ -6,9 +6,9 @@ import pytest
 from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+from google.rpc.code_pb2 import Code
 from google.rpc.error_details_pb2 import BadRequest, DebugInfo, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as StatusMessage
-from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,11 +33,11 @@ from tensor_reshape.wire.status import (
 )
 
 CODES = {
-    InvalidRequestError: StatusCode.INVALID_ARGUMENT,
-    NotFoundError: StatusCode.NOT_FOUND,
-    UnauthenticatedError: StatusCode.UNAUTHENTICATED,
-    PermissionDeniedError: StatusCode.PERMISSION_DENIED,
-    LimitError: StatusCode.RESOURCE_EXHAUSTED,
+    InvalidRequestError: "INVALID_ARGUMENT",
+    NotFoundError: "NOT_FOUND",
+    UnauthenticatedError: "UNAUTHENTICATED",
+    PermissionDeniedError: "PERMISSION_DENIED",
+    LimitError: "RESOURCE_EXHAUSTED",
 }
 SMALL = "small enough to travel whole"
 
@@ -66,9 +66,9 @@ def test_error_encoded_in_status_details_is_decoded_unchanged():
     rejections = [reject(reason) for reason in Reason if reason is not Reason.INTERNAL_ERROR]
     for error in (*rejections, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
         assert read(travel(error)) == read(error)
-        assert encode_rejection(error).code is CODES[type(error)]
+        assert encode_rejection(error).code == CODES[type(error)]
     # A bug has no rejection, except as the result of one item of a batch.
-    assert encode_rejection(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code is StatusCode.INTERNAL
+    assert encode_rejection(ReshapeError(SMALL, reason=Reason.INTERNAL_ERROR)).code == "INTERNAL"
 
 
 def test_unknown_error_reason_has_the_status_code_of_its_class():
@@ -77,7 +77,7 @@ def test_unknown_error_reason_has_the_status_code_of_its_class():
 
     assert {kind: encode_rejection(kind(SMALL, reason="SOMETHING_NEW")).code for kind in CODES} == CODES
     for reason in ("NOT_DIVISIBLE", "SOMETHING_NEW"):
-        assert encode_rejection(OddTargetError(SMALL, reason=reason)).code is StatusCode.INVALID_ARGUMENT
+        assert encode_rejection(OddTargetError(SMALL, reason=reason)).code == "INVALID_ARGUMENT"
     error = travel(InvalidRequestError(SMALL, reason="SOMETHING_NEW"))
     assert error is not None
     assert (type(error.reason), error.reason) == (str, "SOMETHING_NEW")
@@ -133,14 +133,14 @@ def test_brief_error_status_has_no_details_but_its_reason():
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        (StatusCode.RESOURCE_EXHAUSTED, "received metadata size exceeds hard limit"),
-        (StatusCode.RESOURCE_EXHAUSTED, "STALLED"),
-        (StatusCode.RESOURCE_EXHAUSTED, "SOMETHING_NEW: no"),
-        (StatusCode.UNAVAILABLE, "STALLED: no"),
-        (StatusCode.RESOURCE_EXHAUSTED, "NOT_DIVISIBLE: no"),
+        ("RESOURCE_EXHAUSTED", "received metadata size exceeds hard limit"),
+        ("RESOURCE_EXHAUSTED", "STALLED"),
+        ("RESOURCE_EXHAUSTED", "SOMETHING_NEW: no"),
+        ("UNAVAILABLE", "STALLED: no"),
+        ("RESOURCE_EXHAUSTED", "NOT_DIVISIBLE: no"),
     ],
 )
-def test_text_without_a_reason_of_its_code_is_no_error(code: StatusCode, text: str):
+def test_text_without_a_reason_of_its_code_is_no_error(code: str, text: str):
     assert decode_brief_rejection(code, text) is None
 
 
@@ -149,7 +149,7 @@ def test_negative_retry_delay_becomes_zero():
     for (seconds, nanos), expected in times.items():
         delay = RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos))
         details = pack(ErrorInfo(reason="SERVER_BUSY", domain=DOMAIN), delay)
-        assert find_retry_seconds(decode_rejection(StatusCode.RESOURCE_EXHAUSTED, details)) == expected
+        assert find_retry_seconds(decode_rejection("RESOURCE_EXHAUSTED", details)) == expected
 
 
 HOSTILE = {
@@ -219,11 +219,11 @@ NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
 def test_status_details_of_other_services_are_not_decoded():
     for name, metadata in NOT_OURS.items():
         assert [decode_rejection(code, metadata) for code in CODES.values()] == [None] * len(CODES), name
-    others = set(StatusCode) - set(CODES.values())
+    others = set(Code.keys()) - set(CODES.values())
     assert [decode_rejection(code, pack(OURS)) for code in others] == [None] * len(others)
 
 
 def test_additional_status_details_of_other_services_are_ignored():
     for details in ([OURS], [DebugInfo(), OURS], [OURS, DebugInfo()], [FOREIGN, OURS], [OURS, FOREIGN]):
-        error = decode_rejection(StatusCode.INVALID_ARGUMENT, pack(*details))
+        error = decode_rejection("INVALID_ARGUMENT", pack(*details))
         assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})

@@ -30,7 +30,7 @@ def _choose_error(
 ) -> TensorReshapeError:
     # Error details identify an error of the server, so they are examined before the status code. Transports and proxies
     # send the same status codes without details.
-    rejection = decode_rejection(code, trailing_metadata) or decode_brief_rejection(code, text)
+    rejection = decode_rejection(code.name, trailing_metadata) or decode_brief_rejection(code.name, text)
     if rejection is not None:
         return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:

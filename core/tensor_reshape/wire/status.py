@@ -11,9 +11,9 @@ from typing import NamedTuple
 from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
+from google.rpc.code_pb2 import Code
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as StatusMessage
-from grpc import StatusCode
 
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
@@ -47,13 +47,19 @@ _MAX_PUSHBACK_MS = 2**31 - 1
 _MAX_RETRY_SECONDS = 1e9
 _MAX_FIELD_CHARACTERS = 128  # with this limit and the limits of `rules.errors`, an encoded status is below 7 KiB
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
-_CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
+_CLASSES = {kind.code_name: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):
-    """The status of a call, with the same attributes as `grpc.Status`."""
+    """The status of a call.
 
-    code: StatusCode
+    Attributes:
+        code: the name of the status code, for example "INVALID_ARGUMENT".
+        details: the message.
+        trailing_metadata: pairs of names and values, which gRPC sends after the status.
+    """
+
+    code: str
     details: str
     trailing_metadata: tuple[tuple[str, str | bytes], ...]
 
@@ -75,11 +81,11 @@ def encode_rejection(error: ReshapeError) -> Status:
         delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
         details.append(RetryInfo(retry_delay=delay))
         pushback = ((PUSHBACK_KEY, str(milliseconds)),)
-    message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
+    message = StatusMessage(code=Code.Value(code), message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 
 
-def decode_rejection(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
+def decode_rejection(code: str, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
     """Returns the error with which a call ended, or None if the status has no details from this service."""
     kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
@@ -99,7 +105,7 @@ def encode_brief_rejection(error: ReshapeError) -> Status:
     return Status(_choose_code(error), clip_text(f"{error.reason}: {error.message}", MAX_MESSAGE_CHARACTERS), ())
 
 
-def decode_brief_rejection(code: StatusCode, text: str) -> ReshapeError | None:
+def decode_brief_rejection(code: str, text: str) -> ReshapeError | None:
     """Returns the error of `encode_brief_rejection`, or None if the text does not begin with a reason of this code.
 
     The error has neither a field nor metadata.
@@ -124,9 +130,9 @@ def _count_retry_milliseconds(error: ReshapeError) -> int:
     return min(math.ceil((RETRY_SECONDS if asked is None else asked) * 1e3), _MAX_PUSHBACK_MS)
 
 
-def _choose_code(error: ReshapeError) -> StatusCode:
-    """Returns the status code of the error's reason, or of the error's class if the reason is unknown."""
-    return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
+def _choose_code(error: ReshapeError) -> str:
+    """Returns the name of the status code of the error's reason, or of its class if the reason is unknown."""
+    return error.reason.code_name if isinstance(error.reason, Reason) else error.code_name
 
 
 def _read_rejection(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:

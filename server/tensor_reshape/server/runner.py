@@ -14,18 +14,17 @@ from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
 from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
 from tensor_reshape.server.builtin.reflection import Reflection
+from tensor_reshape.server.calls.call_logs import log_unknown_method
+from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.quotas import build_quotas
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.counted_methods import COUNTED_SERVICES, list_methods, list_streams
 from tensor_reshape.server.engine.budgets import count_pool_bytes
-from tensor_reshape.server.engine.call_logs import log_unknown_method
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.engine.gates import Gate, Gates
-from tensor_reshape.server.engine.observers import Observer, ObserverJournal
-from tensor_reshape.server.engine.quotas import build_quotas
+from tensor_reshape.server.engine.observers import EndObserver, Observer, ObserverJournal
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.extra_listeners import ExtraListeners
 from tensor_reshape.server.grpc_core.self_test import check_core
 from tensor_reshape.server.handlers.servers import build_server
@@ -36,6 +35,7 @@ from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.process.housekeeping import (
     CHECK_SECONDS,
     SWEEP_SECONDS,
@@ -55,6 +55,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.service.works import WORK_THREADS
 from tensor_reshape.server.startup_log import announce
+from tensor_reshape.server.transport.credentials import build_credentials
 from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.watchers import Watchers
@@ -110,7 +111,7 @@ class Runner:
         # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
         # quota applies. Calls that an earlier gate rejects must not count towards a quota.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
-        served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
+        served = _build_service(config, methods, (*map(EndObserver, self._watchers.logs), *observers), passed)
         self._engine, self._pools = served.engine, served.pools
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
@@ -123,7 +124,7 @@ class Runner:
         options = build_options(config, self._max_connections, shares=shares_ports)
         self._server = build_server(self._services, options)
         self.addresses = tuple(
-            bind(self._server, address, self._access.build_credentials(), held=shares_ports)
+            bind(self._server, address, build_credentials(self._access.certificates), held=shares_ports)
             for address in config.listen
         )
         self._extra_listeners = ExtraListeners(

@@ -1,36 +1,36 @@
-"""The observers of calls that the configuration can enable, which are the access log and tracing.
+"""The logs of calls that the configuration can enable, which are the access log and tracing.
 
-- The observers start before the server and end after the server, so the last calls are logged and traced.
+- The logs start before the server and end after the server, so the last calls are logged and traced.
 - The modules of tracing are not imported unless tracing is enabled.
 """
 
 from typing import TYPE_CHECKING
 
 from tensor_reshape.runtime.lazy_imports import advise_install
+from tensor_reshape.server.calls.access_logs import AccessLog
+from tensor_reshape.server.calls.records import CallLog
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.engine.call_logs import AccessLog
-from tensor_reshape.server.engine.observers import Observer
 
 if TYPE_CHECKING:
     from tensor_reshape.server.tracing.providers import Tracing
 
 
 class Watchers:
-    """The observers of one server.
+    """The logs of calls of one process.
 
     Attributes:
-        observers: the configured observers.
+        logs: the configured logs.
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts the observers that `config` enables.
+        """Starts the logs that `config` enables.
 
         Raises:
             ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
         """
-        logs: list[Observer] = [AccessLog(config.access_log)] if config.access_log else []
+        logs: list[CallLog] = [AccessLog(config.access_log)] if config.access_log else []
         self._tracing = start_tracing() if config.tracing else None
-        self.observers: tuple[Observer, ...] = (*logs, *([self._tracing.observer] if self._tracing else ()))
+        self.logs: tuple[CallLog, ...] = (*logs, *([self._tracing.log] if self._tracing else ()))
 
     def end(self) -> None:
         """Sends the remaining spans."""

@@ -15,8 +15,8 @@ from in_process import ANY_PORT, run_runner
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.builtin.methods import MAX_SILENT
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE

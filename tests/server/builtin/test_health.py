@@ -10,8 +10,8 @@ from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, MAX_WATCHES_PER_CONNECTION, Health
-from tensor_reshape.server.engine.sources import find_source
-from tensor_reshape.server.engine.statuses import StatusError
+from tensor_reshape.server.calls.sources import find_source
+from tensor_reshape.server.calls.statuses import StatusError
 from tensor_reshape.wire.methods import SERVICE
 
 SOURCE = find_source("ipv4:127.0.0.1:1")
@@ -33,7 +33,7 @@ def test_health_status_is_serving_until_the_server_stops(service: str):
 def test_health_check_of_an_unknown_service_is_not_found():
     with pytest.raises(StatusError) as caught:
         Health().check(build_request("another"))
-    assert caught.value.status.code.name == "NOT_FOUND"
+    assert caught.value.status.code == "NOT_FOUND"
 
 
 def test_health_definition_contains_that_of_grpcio_health_checking():

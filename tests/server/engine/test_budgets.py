@@ -3,10 +3,10 @@
 import pytest
 
 from engine_calls import MESSAGE, Caller, make
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import MAX_READS, Budget
 from tensor_reshape.server.engine.lifecycle import Lifecycle
-from tensor_reshape.server.engine.sources import Source
 
 BUDGET = 82 * MESSAGE
 HALF = (BUDGET - 2 * MESSAGE) // 2

@@ -16,14 +16,16 @@ from in_process import BlockedBackend
 from raw_streams import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.builtin.methods import MAX_SILENT
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.call_logs import AccessLog, log_failure
-from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.calls.access_logs import AccessLog
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.call_logs import log_failure
+from tensor_reshape.server.calls.statuses import CallResult
+from tensor_reshape.server.engine.lifecycle import Event, State
+from tensor_reshape.server.engine.observers import CallRecord, EndObserver
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
-LOGGER = "tensor_reshape.server.engine.call_logs"
+LOGGER = "tensor_reshape.server"
 OURS = [(REQUEST_ID_KEY, "ours")]
 BAD_CASES = {name: case for name, case in CASES.items() if case.code != "OK"} | {
     "another service's health": Case(HEALTH_CHECK, pack(b"\x0a\x07another"), "", "NOT_FOUND"),
@@ -217,7 +219,7 @@ def test_access_log_has_a_line_for_every_call(
 
 
 def observe(log: AccessLog, state: State) -> None:
-    log.observe(CallRecord(CallInfo(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
+    EndObserver(log).observe(CallRecord(CallInfo(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
 
 
 def test_access_log_samples_about_the_configured_fraction():

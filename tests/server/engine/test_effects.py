@@ -7,7 +7,7 @@ import pytest
 
 from engine_calls import Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, perform
 from tensor_reshape.server.engine.lifecycle import State
 from tensor_reshape.server.engine.stall_timeouts import reject_idle

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.engine.fair_queues import FairQueue
-from tensor_reshape.server.engine.sources import Source
 
 PLACES = [Source(address, address + number) for address in "abc" for number in "12"]
 B1, B2 = Source("b", "b1"), Source("b", "b2")

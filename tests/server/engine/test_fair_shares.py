@@ -2,8 +2,8 @@
 
 import pytest
 
+from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.engine.fair_shares import MAX_EXAMINED, Claim, FairPool
-from tensor_reshape.server.engine.sources import Source, find_source
 
 LIMIT, RESERVE, SHARE = 100, 25, 40
 UNIX = find_source("unix:")

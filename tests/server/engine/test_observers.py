@@ -8,12 +8,12 @@ import pytest
 
 from engine_calls import METHOD, PEER, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.engine.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.sources import find_source
+from tensor_reshape.server.calls.statuses import GONE, OK, CallResult
 from tensor_reshape.server.engine.effects import build_perform
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
-from tensor_reshape.server.engine.sources import find_source
-from tensor_reshape.server.engine.statuses import OK
 
 BEGINS = [Event.ENTER, Event.REQUEST, Event.READ]
 
@@ -70,7 +70,7 @@ def test_observed_seconds_per_state_add_up_to_the_call_duration(recorder: Record
     begin = time.monotonic()
     Watched(recorder).call().arrive().work().begin_work().end(1).leave()
     seconds = recorder.records[0].seconds
-    assert set(seconds) == {State.NEW, State.WAITING, State.RECEIVING, State.WORKING, State.QUEUED, State.ENDING}
+    assert set(seconds) == {"new", "waiting", "receiving", "working", "queued", "ending"}
     assert min(seconds.values()) >= 0
     assert sum(seconds.values()) <= time.monotonic() - begin
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from queue import Empty
 
-import grpc
 import pytest
 
 from core_calls import METHOD, SECONDS, CoreServer, ManualCall, run_core
@@ -84,14 +83,14 @@ def test_core_call_sends_a_unary_response_with_its_status(served: CoreServer, co
 
 def test_core_call_error_status_has_code_text_and_metadata(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
-    call.finish(Status(grpc.StatusCode.NOT_FOUND, "n\u00f6 such \u2202", (("name", "value"), ("name-bin", b"\xff"))))
+    call.finish(Status("NOT_FOUND", "n\u00f6 such \u2202", (("name", "value"), ("name-bin", b"\xff"))))
     assert connection.await_end(stream) == (NOT_FOUND, "n%C3%B6 such %E2%88%82")
     assert (connection.headers[stream]["name"], connection.headers[stream]["name-bin"]) == ("value", "/w")
 
 
 def test_core_call_ignores_a_second_finish(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
-    call.finish(Status(grpc.StatusCode.NOT_FOUND, "the first", ()))
+    call.finish(Status("NOT_FOUND", "the first", ()))
     call.finish(response=b"the second")
     call.receive()
     assert connection.await_end(stream) == (NOT_FOUND, "the first")
@@ -124,7 +123,7 @@ def test_cancelled_core_call_sends_a_status_before_unread_messages(served: CoreS
     with Connection(served.address, initial_window=0) as connection:
         call, stream = begin(served, connection)
         call.send_now(b"message")
-        call.cancel(Status(grpc.StatusCode.RESOURCE_EXHAUSTED, "too slow", ()))
+        call.cancel(Status("RESOURCE_EXHAUSTED", "too slow", ()))
         assert connection.await_end(stream) == (RESOURCE_EXHAUSTED, "too slow")
         assert call.overs.get(timeout=SECONDS) is True
         assert connection.bodies.get(stream, b"") == b""
@@ -171,7 +170,7 @@ def test_grpc_core_rejects_a_message_above_the_size_limit(served: CoreServer, co
     connection.send_data(stream, grpc_message(bytes(MAX_BYTES + 1)), end=True)
     assert call.messages.get(timeout=SECONDS) is None
     assert call.is_rejected
-    call.finish(Status(grpc.StatusCode.UNKNOWN, "too late", ()))
+    call.finish(Status("UNKNOWN", "too late", ()))
     assert connection.await_end(stream).status == RESOURCE_EXHAUSTED
 
 

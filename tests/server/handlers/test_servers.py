@@ -19,11 +19,11 @@ from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import Event
-from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.service.method_tables import MethodTable

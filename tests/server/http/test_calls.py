@@ -15,12 +15,12 @@ from in_process import ANY_PORT, WAIT_SECONDS, run_runner
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from plain_requests import INFER
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.gates import Gate
+from tensor_reshape.server.calls.statuses import GONE, OK
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.gates import Gate
-from tensor_reshape.server.engine.lifecycle import GONE, Event, State
+from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer
-from tensor_reshape.server.engine.statuses import OK
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
 

@@ -14,8 +14,8 @@ from starlette.types import Send
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, build_failure
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR, build_failure
 from tensor_reshape.server.http.apps import build_app, build_method_routes
 from tensor_reshape.server.http.connect import ConnectForm
 from tensor_reshape.server.http.explorer.commands import serve_call

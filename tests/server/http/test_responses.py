@@ -6,8 +6,8 @@ import grpc
 from starlette.responses import Response
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, UnauthenticatedError
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.statuses import build_failure
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.statuses import build_failure
 from tensor_reshape.server.http.responses import HTTP_CODES, JSON_FORM
 
 

@@ -10,12 +10,13 @@ from engine_calls import METHOD, Caller, make, name_peer
 from http2 import Connection
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.sources import find_source
+from tensor_reshape.server.calls.statuses import GONE, CallResult
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.engine.effects import build_perform
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, IllegalEventError, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
-from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import (
     CALL_SECONDS,

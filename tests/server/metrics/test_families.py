@@ -2,6 +2,7 @@
 
 import re
 
+from tensor_reshape.server.engine.lifecycle import State
 from tensor_reshape.server.metrics.families import (
     COUNTER,
     HISTOGRAM,
@@ -26,3 +27,7 @@ def test_metric_names_follow_the_prometheus_conventions():
 def test_metric_labels_have_a_fixed_set_of_values():
     for family in PROCESS_FAMILIES:
         assert set(family.labels) <= {*VALUES, "service", "method", "code"}, family.name
+
+
+def test_states_of_running_calls_are_label_values():
+    assert [*VALUES["state"], "done"] == [state.name.lower() for state in State]

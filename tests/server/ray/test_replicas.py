@@ -13,8 +13,8 @@ from plain_requests import STATIC_RESHAPE, build_static_request
 from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
 from tensor_reshape.server.service.method_tables import Estimate, Method, StreamMethod
 from tensor_reshape.server.service.methods import ReshapeService
@@ -75,7 +75,7 @@ async def send(*messages: bytes) -> AsyncIterator[bytes]:
 
 def read_rejection(told: Told) -> ReshapeError:
     assert told.code is not None
-    rejection = decode_rejection(told.code, told.trailing_metadata)
+    rejection = decode_rejection(told.code.name, told.trailing_metadata)
     assert rejection is not None
     assert rejection.message == told.details
     return rejection

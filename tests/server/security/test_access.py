@@ -8,8 +8,8 @@ import pytest
 
 from certificates import issue_certificates
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.security.access import Access
 
 TOKEN = "0123456789abcdef" * 2

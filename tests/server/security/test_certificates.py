@@ -14,6 +14,7 @@ from certificates import issue_certificates, write_named_certificate
 from tensor_reshape.server.config import ConfigError, TlsFiles
 from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.security.certificates import Certificates
+from tensor_reshape.server.transport.credentials import build_credentials
 from tensor_reshape.server.transport.listeners import bind
 
 
@@ -62,5 +63,5 @@ def test_private_key_of_an_unsupported_curve_is_rejected(tmp_path: Path):
     certificates = Certificates(TlsFiles(certificate=chain, key=key, client_ca=None))
     server = build_server((), ())
     with pytest.raises(ConfigError, match="does not support this kind of key"):
-        bind(server, "127.0.0.1:0", certificates.build_credentials())
+        bind(server, "127.0.0.1:0", build_credentials(certificates))
     server.stop()

@@ -13,8 +13,8 @@ from tensor_reshape.rules import batches
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.engine import fair_locks
-from tensor_reshape.server.engine.fair_locks import FairLock
+from tensor_reshape.server.process import fair_locks
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
 from tensor_reshape.server.builtin.methods import Respond
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.statuses import StatusError
 from tensor_reshape.server.engine.fair_shares import FairPool
-from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import reject_busy
-from tensor_reshape.server.engine.statuses import StatusError
 from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod, build_light_method
 from tensor_reshape.server.service.private_pools import PrivatePool
 from tensor_reshape.wire.fields import check_header_size, parse_message
@@ -195,4 +194,4 @@ def _is_known(raw: bytes) -> bool:
     return parse_message(_Request, raw).service in _SERVICES
 
 
-_NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "unknown service", ())
+_NOT_FOUND = Status("NOT_FOUND", "unknown service", ())

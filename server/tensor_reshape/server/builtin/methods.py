@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
+from tensor_reshape.server.calls.gates import Gates
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 from tensor_reshape.server.service.method_tables import Estimate, MethodTable, StreamMethod, limit_header
 from tensor_reshape.server.service.works import Work

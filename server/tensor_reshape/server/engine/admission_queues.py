@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.engine.fair_queues import FairQueue
-from tensor_reshape.server.engine.sources import Source
 
 Item = TypeVar("Item")
 

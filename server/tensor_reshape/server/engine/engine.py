@@ -26,17 +26,17 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.gates import Gates
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.statuses import GONE, OK, CallResult
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import Budget
-from tensor_reshape.server.engine.call_info import CallInfo, Metadata
 from tensor_reshape.server.engine.effects import Effect, Effects, EndDecision, Kind
 from tensor_reshape.server.engine.fair_shares import FairPool
-from tensor_reshape.server.engine.gates import Gates
-from tensor_reshape.server.engine.lifecycle import GONE, RESTS, CallResult, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import RESTS, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import ObserverJournal, begin_observation
-from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, Starving, find_stalled, reject_busy
-from tensor_reshape.server.engine.statuses import OK
 
 # These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from tensor_reshape.server.engine.sources import Source
+from tensor_reshape.server.calls.sources import Source
 
 Item = TypeVar("Item")
 

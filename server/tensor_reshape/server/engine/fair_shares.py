@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
+from tensor_reshape.server.calls.sources import Source, is_shared
 from tensor_reshape.server.engine.fair_queues import FairQueue
-from tensor_reshape.server.engine.sources import Source, is_shared
 
 Owner = TypeVar("Owner")
 

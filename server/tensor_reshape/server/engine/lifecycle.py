@@ -20,13 +20,14 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.statuses import CallResult
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.engine.call_info import CallInfo
 from tensor_reshape.server.engine.fair_shares import Claim
-from tensor_reshape.server.engine.sources import Source
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
 """The lowest rate at which a stream may receive and send. A slower stream is aborted even if no other call waits."""
@@ -207,25 +208,6 @@ _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 class IllegalEventError(TensorReshapeError):
     """The state of a call does not allow an event, which is a bug of the server."""
-
-
-class CallResult(NamedTuple):
-    """The result of a call.
-
-    Attributes:
-        code: the name of the gRPC status code, for example "OK" for success.
-        reason: the name of the `rules.errors.Reason` of a rejection; empty if the call was not rejected.
-    """
-
-    code: str
-    reason: str = ""
-
-
-GONE = CallResult("CANCELLED")
-"""The result of a call whose client cancelled, reached its deadline or lost its connection.
-
-The server does not distinguish these three cases.
-"""
 
 
 class ServedCall(Protocol):

@@ -23,8 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensor_reshape.server.engine.call_info import CallInfo, Metadata
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Lifecycle, State
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.records import CallLog
+from tensor_reshape.server.calls.statuses import GONE, CallResult
+from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class CallRecord:
         began: the time at which the call was entered, as returned by `time.monotonic`.
         state: the state after the event.
         since: the time at which this state began, as returned by `time.monotonic`.
-        seconds: the time that the call has spent in each earlier state.
+        seconds: the time that the call has spent in each earlier state, by the name of the state in lower case.
         request_messages: the number of received messages.
         request_bytes: the total size of the received messages in bytes.
         response_messages: the number of response messages.
@@ -54,7 +56,7 @@ class CallRecord:
     began: float
     state: State
     since: float
-    seconds: dict[State, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     request_messages: int = 0
     request_bytes: int = 0
     response_messages: int = 0
@@ -80,6 +82,22 @@ class Observer(ABC):
         All events of a call share one `CallRecord`, which later events change. Read a `CallRecord` only inside this
         method.
         """
+
+
+class EndObserver(Observer):
+    """Passes each call to a call log when the call is over."""
+
+    def __init__(self, log: CallLog) -> None:
+        """Passes calls to `log`, which also chooses the calls."""
+        self.chooses = log.chooses  # type: ignore[method-assign]
+        self.begin = log.begin  # type: ignore[method-assign]
+        self._write = log.write
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        """See `Observer`."""
+        del event
+        if record.state is State.DONE:
+            self._write(record)
 
 
 class _Move(NamedTuple):
@@ -168,7 +186,8 @@ class ObserverJournal:
             record = CallRecord(info, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
-        record.seconds[record.state] = record.seconds.get(record.state, 0.0) + move.at - record.since
+        state = record.state.name.lower()
+        record.seconds[state] = record.seconds.get(state, 0.0) + move.at - record.since
         record.state, record.since = move.after, move.at
         _count(record, move)
         if move.after is State.DONE:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.engine.effects import Perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.works import Work
 

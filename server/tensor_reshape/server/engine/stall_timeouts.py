@@ -18,9 +18,9 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle, State
-from tensor_reshape.server.engine.sources import Source
 
 MIN_PRESSURE_SECONDS = 2.0
 """The minimum of the shorter stall timeout in seconds. The shorter stall timeout applies while calls wait."""

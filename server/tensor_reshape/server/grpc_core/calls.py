@@ -20,8 +20,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from tensor_reshape.server.engine.call_info import CallInfo, Metadata
-from tensor_reshape.server.engine.sources import Source
+from google.rpc import code_pb2
+
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.wire.status import Status
 
@@ -30,6 +32,7 @@ _core: Any = load()
 # Calling the class of reentrant locks is faster than calling the function `threading.RLock`.
 _RLock = type(threading.RLock())
 _NO_FLAGS = 0
+_NUMBERS = dict(code_pb2.Code.items())  # the number of each status code
 _OK_CODE = 0
 
 
@@ -184,8 +187,7 @@ class Call(ABC):
         if status is None:
             self._call.cancel()
         else:
-            code, _ = status.code.value
-            self._call.cancel(code, status.details.encode())
+            self._call.cancel(_NUMBERS[status.code], status.details.encode())
         self.watch()  # if no other operation is pending, this operation reports the cancellation
 
     @abstractmethod
@@ -284,5 +286,5 @@ def _read_tls(call: Any) -> Mapping[str, Sequence[bytes]]:
 
 
 def _build_status(status: Status) -> Any:
-    code, _ = status.code.value
-    return _core.SendStatusFromServerOperation(status.trailing_metadata, code, status.details.encode(), _NO_FLAGS)
+    number = _NUMBERS[status.code]
+    return _core.SendStatusFromServerOperation(status.trailing_metadata, number, status.details.encode(), _NO_FLAGS)

@@ -8,8 +8,8 @@ from threading import Event
 
 import grpc
 
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.grpc_core.binding import NAMES, TESTED, check_release, load
 from tensor_reshape.server.grpc_core.calls import Call
 from tensor_reshape.server.grpc_core.servers import Route, Server

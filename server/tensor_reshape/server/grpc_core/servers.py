@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import grpc
 
+from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.engine.admission_queues import AdmissionQueue
-from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 

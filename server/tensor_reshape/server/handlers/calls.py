@@ -12,18 +12,20 @@ from contextlib import suppress
 from functools import partial
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
-from tensor_reshape.server.engine.call_info import CallInfo, record_response
-from tensor_reshape.server.engine.call_logs import log_failure
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle, State
-from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.statuses import (
+from tensor_reshape.server.calls.call_info import CallInfo, record_response
+from tensor_reshape.server.calls.call_logs import log_failure
+from tensor_reshape.server.calls.statuses import (
+    GONE,
     OK,
     STOPPING,
+    CallResult,
     build_failure,
     find_good_status,
     reject_empty_call,
     reject_large_message,
 )
+from tensor_reshape.server.engine.lifecycle import Lifecycle, State
+from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
 from tensor_reshape.server.service.works import FindWork, Work

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-import grpc
-
+from tensor_reshape.server.calls.call_logs import log_refusal
+from tensor_reshape.server.calls.sources import Source, Sources
 from tensor_reshape.server.engine.admission_queues import AdmissionQueue
-from tensor_reshape.server.engine.call_logs import log_refusal
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.sources import Source, Sources
 from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.grpc_core.servers import Lane, Route, Server
@@ -17,7 +15,7 @@ from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall, WatchCal
 from tensor_reshape.wire.status import Status, encode_rejection
 
 # The error text is the same as that of grpcio's own server.
-_UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())
+_UNIMPLEMENTED = Status("UNIMPLEMENTED", "Method not found!", ())
 
 
 def build_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:

@@ -31,7 +31,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.http.connect import (
     PROTO_TYPE,
     ConnectForm,

@@ -21,11 +21,11 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.call_logs import log_failure
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Lifecycle
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.call_logs import log_failure
+from tensor_reshape.server.calls.statuses import GONE, OK, CallResult, build_failure
+from tensor_reshape.server.engine.lifecycle import Lifecycle
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.statuses import OK, build_failure
 from tensor_reshape.server.http.connections import find_connection
 from tensor_reshape.server.http.requests import await_disconnect, get_message_size, read_message, read_metadata
 from tensor_reshape.server.http.responses import JSON_FORM, Form

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Message, Send
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.statuses import Failure
+from tensor_reshape.server.calls.statuses import Failure
 from tensor_reshape.server.http.requests import CLOSE, CONNECT_VERSION, MAX_BYTES, is_compressed, read_content_type
 from tensor_reshape.server.http.responses import (
     DETAILS_POOL,
@@ -52,7 +52,7 @@ class ConnectForm(JsonForm):
 
     def build_rejection(self, failure: Failure) -> Response:
         """Returns the response of a failed call, with all details."""
-        status, code = read_status(failure), failure.status.code.name
+        status, code = read_status(failure), failure.status.code
         document = {"code": _name_code(code), "message": status.message, "details": [*map(_pack, status.details)]}
         headers = build_headers(failure.status.trailing_metadata)
         if failure.result.reason == Reason.MESSAGE_TOO_LARGE:

@@ -29,7 +29,7 @@ from starlette.requests import Request
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tensor_reshape.server.engine.sources import find_address, name_peer
+from tensor_reshape.server.calls.sources import find_address, name_peer
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 MAX_CONNECTIONS = 256

@@ -16,8 +16,8 @@ from functools import partial
 import uvicorn
 from starlette.types import ASGIApp
 
-from tensor_reshape.server.engine.fair_locks import FAST_SWITCHES
 from tensor_reshape.server.http.connections import MAX_CONNECTIONS, Connection, Connections, FindContext
+from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
 from tensor_reshape.server.process.housekeeping import end_process
 from tensor_reshape.server.transport.listeners import share, take
 

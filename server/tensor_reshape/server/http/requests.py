@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.engine.call_info import Metadata
+from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.http.responses import JSON_TYPE, BuildError, build_error
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -20,8 +20,8 @@ from grpc import StatusCode
 from starlette.responses import Response
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.call_info import Metadata
-from tensor_reshape.server.engine.statuses import Failure
+from tensor_reshape.server.calls.call_info import Metadata
+from tensor_reshape.server.calls.statuses import Failure
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY
 
@@ -87,7 +87,7 @@ JSON_FORM = JsonForm()
 def read_status(failure: Failure) -> StatusMessage:
     """Returns the status of a failed call, with its details."""
     packed = dict(failure.status.trailing_metadata).get(DETAILS_KEY)
-    message = StatusMessage(code=failure.status.code.value[0], message=failure.status.details)
+    message = StatusMessage(code=StatusCode[failure.status.code].value[0], message=failure.status.details)
     if isinstance(packed, bytes):
         message.ParseFromString(packed)
     return message
@@ -97,7 +97,7 @@ def find_code(failure: Failure) -> int:
     """Returns the HTTP status of a failed call."""
     # A request that is too large gets the HTTP status 413, because it is more precise than the status for the gRPC
     # code.
-    return 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code.name]
+    return 413 if failure.result.reason == Reason.MESSAGE_TOO_LARGE else HTTP_CODES[failure.status.code]
 
 
 def build_error(code: int, name: str, text: str, headers: Mapping[str, str] = MappingProxyType({})) -> Response:

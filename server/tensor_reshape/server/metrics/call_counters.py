@@ -11,7 +11,8 @@
 from collections.abc import Sequence
 from time import monotonic
 
-from tensor_reshape.server.engine.lifecycle import GONE, CallResult, Event, Lifecycle, State
+from tensor_reshape.server.calls.statuses import GONE, CallResult
+from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REJECTIONS, REQUEST_BYTES, RESPONSE_BYTES
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method

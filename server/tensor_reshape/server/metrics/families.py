@@ -11,7 +11,6 @@ The definitions determine the layout of the shared memory, the page for Promethe
 from typing import NamedTuple
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.lifecycle import State
 
 OTHER = "other"
 """The value of the labels `service` and `method` for calls to unknown methods."""
@@ -124,7 +123,7 @@ RECEIVE, PROCESSING = "receive", "processing"
 
 VALUES = {
     "reason": tuple(map(str, Reason)),
-    "state": tuple(state.name.lower() for state in State if state is not State.DONE),
+    "state": ("new", "waiting", "receiving", "working", "queued", "sending", "ending", "aborted", "abandoned"),
     "pool": (RECEIVE, PROCESSING),
     "result": ("hit", "miss"),
     "cause": ("dropped", "suppressed"),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.engine.statuses import Failure
+from tensor_reshape.server.calls.statuses import Failure
 from tensor_reshape.server.http.responses import JsonForm, build_document, build_headers, find_code
 from tensor_reshape.server.oip.contents import unpack_numbers
 from tensor_reshape.server.oip.messages import InferMessage

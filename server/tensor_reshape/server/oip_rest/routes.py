@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.engine.call_info import Metadata
+from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.http.apps import ServeCall, build_probe_route
 from tensor_reshape.server.http.requests import CLOSE
 from tensor_reshape.server.http.responses import build_headers

@@ -20,9 +20,9 @@ import grpc
 
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status, encode_rejection
@@ -142,7 +142,7 @@ def choose_status(error: Exception, method: str) -> Status:
     if isinstance(error, ReshapeError):
         return encode_rejection(error)
     _LOGGER.error("bug", exc_info=error, extra={"method": method})
-    return Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ())
+    return Status("INTERNAL", INTERNAL_ERROR, ())
 
 
 def _reject(_request: object, context: grpc.ServicerContext) -> NoReturn:
@@ -150,7 +150,7 @@ def _reject(_request: object, context: grpc.ServicerContext) -> NoReturn:
 
 
 def _set_status(context: Context, status: Status) -> None:
-    context.set_code(status.code)
+    context.set_code(grpc.StatusCode[status.code])
     context.set_details(status.details)
     context.set_trailing_metadata(list(status.trailing_metadata))
 

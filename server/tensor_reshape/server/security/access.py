@@ -13,12 +13,10 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import grpc
-
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.gates import Gate
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern, read_identities
 from tensor_reshape.server.security.permissions import Permissions
@@ -61,10 +59,6 @@ class Access:
         gate = AccessGate(patterns, tokens, permissions, reads_certificates=config.tls_client_ca is not None)
         self.gates: tuple[Gate, ...] = (gate,) if config.authenticates else ()
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
-
-    def build_credentials(self) -> grpc.ServerCredentials | None:
-        """Returns TLS credentials for one address, or None for plain text."""
-        return None if self.certificates is None else self.certificates.build_credentials()
 
     @property
     def find_context(self) -> Callable[[], ssl.SSLContext] | None:

@@ -6,32 +6,35 @@
   not start with a key of a type that gRPC's core does not support. If a key of an unsupported type replaces a valid
   key, gRPC's core continues to use the previous key. The server does not detect that the new key is not used, so only
   clients can notice the fault.
-- Before each handshake, gRPC's core requests new credentials on its own thread. The request for credentials never
-  waits, because the new credentials are already in memory. When the certificate changes, open connections keep their
-  previous credentials.
 - gRPC's core negotiates TLS 1.2 or 1.3, and has no setting for older versions. The HTTP port uses OpenSSL with the same
   files and the same minimum version.
 """
 
 import ssl
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
-
-import grpc
+from typing import NamedTuple
 
 from tensor_reshape.server.config import ConfigError, TlsFiles
 from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 
-class _Loaded(NamedTuple):
-    """The contents of the files in `TlsFiles`, for gRPC's core and for OpenSSL."""
+class TlsContents(NamedTuple):
+    """The contents of the files in `TlsFiles`.
 
-    configuration: grpc.ServerCertificateConfiguration
+    Attributes:
+        key: the private key.
+        chain: the certificate chain.
+        client_ca: the authority of client certificates, or None if clients need no certificate.
+        context: the same contents for OpenSSL.
+    """
+
+    key: bytes
+    chain: bytes
+    client_ca: bytes | None
     context: ssl.SSLContext
 
 
-class Certificates(Reloaded[_Loaded]):
+class Certificates(Reloaded[TlsContents]):
     """The contents of the files in `TlsFiles`."""
 
     def __init__(self, files: TlsFiles) -> None:
@@ -40,43 +43,18 @@ class Certificates(Reloaded[_Loaded]):
         Raises:
             ConfigError: the files are invalid.
         """
-        self._requires_client_certificate = files.client_ca is not None
         paths = [files.certificate, files.key, *([files.client_ca] if files.client_ca else [])]
         super().__init__("certificates", paths, partial(_load, files))
-
-    def build_credentials(self) -> grpc.ServerCredentials:
-        """Returns TLS credentials for one address.
-
-        Each address needs its own credentials object. If two addresses shared one object, only one of them would
-        receive changed certificates.
-        """
-        fetch: Any = self._build_fetcher()  # the type is Any, because grpcio's type stubs do not allow None
-        return grpc.dynamic_ssl_server_credentials(self.value.configuration, fetch, self._requires_client_certificate)
 
     def find_context(self) -> ssl.SSLContext:
         """Returns the TLS context for a connection of the HTTP port, with the current files."""
         return self.value.context
 
-    def _build_fetcher(self) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
-        fetched = self.value
 
-        def fetch() -> grpc.ServerCertificateConfiguration | None:
-            # gRPC's core calls `fetch` while it holds a lock. If `fetch` returns None, gRPC's core continues to use its
-            # current credentials.
-            nonlocal fetched
-            if fetched is self.value:
-                return None
-            fetched = self.value
-            return fetched.configuration
-
-        return fetch
-
-
-def _load(files: TlsFiles) -> _Loaded:
+def _load(files: TlsFiles) -> TlsContents:
     key, chain = read_file(files.key), read_file(files.certificate)
     client_ca = None if files.client_ca is None else read_file(files.client_ca)
-    context = _build_context(files)
-    return _Loaded(grpc.ssl_server_certificate_configuration([(key, chain)], client_ca), context)
+    return TlsContents(key, chain, client_ca, _build_context(files))
 
 
 def _build_context(files: TlsFiles) -> ssl.SSLContext:

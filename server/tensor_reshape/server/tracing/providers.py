@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.tracing.sampling import CallSampling
-from tensor_reshape.server.tracing.spans import SpanObserver
+from tensor_reshape.server.tracing.spans import SpanLog
 
 END_SECONDS = 2.0
 """Maximum number of seconds that a stopping server waits until its last spans are sent."""
@@ -33,7 +33,7 @@ class Tracing:
     """Sends traces of calls to a collector.
 
     Attributes:
-        observer: the observer that creates the spans of calls.
+        log: creates the spans of calls.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Tracing:
         except (ValueError, OSError) as error:
             message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
             raise ConfigError(message) from error
-        self.observer = SpanObserver(self._provider.get_tracer(_NAME, version(_NAME)), sampling)
+        self.log = SpanLog(self._provider.get_tracer(_NAME, version(_NAME)), sampling)
 
     def end(self) -> None:
         """Sends the remaining spans, but waits at most `END_SECONDS`. The method of OpenTelemetry has no time limit."""

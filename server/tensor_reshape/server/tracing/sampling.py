@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, Decision, Sa
 from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from tensor_reshape.server.engine.call_info import Metadata
+from tensor_reshape.server.calls.call_info import Metadata
 
 _PARENT_KEY = "traceparent"
 _DEFAULT = "parentbased_always_on"

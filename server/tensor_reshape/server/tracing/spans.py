@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from grpc import StatusCode
+from google.rpc.code_pb2 import Code
 from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
 
-from tensor_reshape.server.engine.call_info import Metadata
-from tensor_reshape.server.engine.lifecycle import GONE, Event, State
-from tensor_reshape.server.engine.observers import CallRecord, Observer
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.records import EndedCall
+from tensor_reshape.server.calls.statuses import GONE
 from tensor_reshape.server.tracing.sampling import CallSampling, find_parent
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
@@ -35,65 +35,63 @@ _RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
     f"/{SERVICE}/StreamReshape": find_stream_rank,
     f"/{SERVICE}/InferShape": find_inferred_rank,
 }
-_REPORTED_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING, State.SENDING)
+_REPORTED_STATES = ("waiting", "receiving", "queued", "working", "sending")
 
 
-class SpanObserver(Observer):
-    """An observer that creates the spans of finished calls."""
+class SpanLog:
+    """Creates the spans of calls that are over (see `CallLog`)."""
 
     def __init__(self, tracer: Tracer, sampling: CallSampling) -> None:
-        """Creates an observer of the calls that `sampling` chooses.
+        """Creates spans of the calls that `sampling` chooses.
 
         Args:
-            tracer: the tracer of the spans. The tracer must queue its spans, because `observe` must not block.
+            tracer: the tracer of the spans. The tracer must queue its spans, because `write` must not block.
             sampling: chooses the calls, before the sampler of the tracer decides.
         """
         self._tracer = tracer
         self._sampling = sampling
 
     def chooses(self, metadata: Metadata) -> bool:
-        """See `Observer`."""
+        """See `CallLog`."""
         return self._sampling.chooses(metadata)
 
-    def observe(self, record: CallRecord, event: Event) -> None:
-        """See `Observer`."""
-        del event
-        if record.state is State.DONE:
-            self._create_span(record)
+    def begin(self, info: CallInfo) -> None:
+        """Does nothing, because a span is created when its call is over."""
 
-    def _create_span(self, record: CallRecord) -> None:
+    def write(self, call: EndedCall) -> None:
+        """See `CallLog`."""
         end = time.time_ns()
-        service, method = split_method(record.method)
+        service, method = split_method(call.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
-            find_parent(record.info.metadata),
+            find_parent(call.info.metadata),
             SpanKind.SERVER,
             {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
-            start_time=end - round((time.monotonic() - record.began) * 1e9),
+            start_time=end - round((time.monotonic() - call.began) * 1e9),
         )
         if span.is_recording():
-            _describe(span, record)
+            _describe(span, call)
         span.end(end)
 
 
-def _describe(span: Span, record: CallRecord) -> None:
-    result = record.result or GONE
-    span.set_attribute("rpc.grpc.status_code", StatusCode[result.code].value[0])
-    span.set_attribute("tensor_reshape.request_id", record.info.request_id)
-    span.set_attribute("tensor_reshape.request_bytes", record.request_bytes)
-    span.set_attribute("tensor_reshape.response_bytes", record.response_bytes)
+def _describe(span: Span, call: EndedCall) -> None:
+    result = call.result or GONE
+    span.set_attribute("rpc.grpc.status_code", Code.Value(result.code))
+    span.set_attribute("tensor_reshape.request_id", call.info.request_id)
+    span.set_attribute("tensor_reshape.request_bytes", call.request_bytes)
+    span.set_attribute("tensor_reshape.response_bytes", call.response_bytes)
     if result.reason:
         span.set_attribute("tensor_reshape.reason", result.reason)
-    rank = _find_rank(record)
+    rank = _find_rank(call)
     if rank is not None:
         span.set_attribute("tensor_reshape.rank", rank)
     for state in _REPORTED_STATES:
-        if record.seconds.get(state):
-            span.set_attribute(f"tensor_reshape.{state.name.lower()}_seconds", record.seconds[state])
+        if call.seconds.get(state):
+            span.set_attribute(f"tensor_reshape.{state}_seconds", call.seconds[state])
     if result.code in _FAILURES:
         span.set_status(Status(SpanStatus.ERROR, result.reason or None))
 
 
-def _find_rank(record: CallRecord) -> int | None:
-    find = _RANKS.get(record.method)
-    return find(record.info.response) if find and record.info.response else None
+def _find_rank(call: EndedCall) -> int | None:
+    find = _RANKS.get(call.method)
+    return find(call.info.response) if find and call.info.response else None

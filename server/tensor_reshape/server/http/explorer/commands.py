@@ -16,15 +16,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.engine.statuses import build_failure
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.statuses import build_failure
 from tensor_reshape.server.http.apps import build_app, build_health_route, build_method_routes, build_openapi_route
 from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import prepare_listener
 from tensor_reshape.server.http.requests import LOCAL_HOSTS, read_message, read_metadata
 from tensor_reshape.server.http.responses import JSON_FORM, Form
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.settings.serving import ServingSettings

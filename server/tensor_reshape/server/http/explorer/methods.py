@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tensor_reshape.explorer.query_parser import QueryText
 from tensor_reshape.explorer.responses import build_response
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tensor_reshape.server.engine.fair_locks import FairLock
+from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import Work, always

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
-from tensor_reshape.server.engine.call_info import Metadata
+from tensor_reshape.server.calls.call_info import Metadata
 
 FORWARDED_KEY = "x-forwarded-for"
 """The metadata key of the header in which proxies report the client's address."""

@@ -20,14 +20,11 @@ one line a second for each address. If the access log is on, it also logs a line
 """
 
 import logging
-import random
 import time
 from typing import Any
 
-from tensor_reshape.server.engine.call_info import CallInfo, Metadata
-from tensor_reshape.server.engine.lifecycle import CallResult, Event, State
-from tensor_reshape.server.engine.observers import CallRecord, Observer
-from tensor_reshape.server.engine.statuses import INTERNAL
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.statuses import INTERNAL, CallResult
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
@@ -52,7 +49,7 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
     if _LOGGER.isEnabledFor(logging.INFO):
         seconds = time.monotonic() - began
         more = {name: value for name, value in (("field", field), ("detail", detail)) if value}
-        values = _describe(info, result, seconds) | more
+        values = describe_call(info, result, seconds) | more
         _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
 
 
@@ -71,51 +68,13 @@ def log_refusal(address: str) -> None:
     _LOGGER.info("refused", extra={"address": address, "code": "RESOURCE_EXHAUSTED", "reason": "SERVER_BUSY"})
 
 
-class AccessLog(Observer):
-    """An observer that writes a line for a random sample of calls when they are over.
-
-    A call of the sample returns its request id even if the call succeeds.
-    """
-
-    def __init__(self, rate: float) -> None:
-        """Writes the line of each call with the probability `rate`."""
-        self._rate = rate
-
-    def chooses(self, metadata: Metadata) -> bool:
-        """Whether a new call belongs to the sample (see `Observer`).
-
-        The choice does not depend on the metadata, because clients could then choose whether their calls are logged.
-        """
-        del metadata
-        return random.random() < self._rate  # noqa: S311 - a sample, not a secret
-
-    def begin(self, info: CallInfo) -> None:
-        """Adds the request id to the trailing metadata (see `Observer`)."""
-        info.return_request_id()
-
-    def observe(self, record: CallRecord, event: Event) -> None:
-        """Writes the line if the call is over (see `Observer`)."""
-        del event
-        if record.state is not State.DONE:
-            return
-        values = _describe(record.info, record.result or CallResult(""), time.monotonic() - record.began)
-        values |= {
-            "request_messages": record.request_messages,
-            "request_bytes": record.request_bytes,
-            "response_messages": record.response_messages,
-            "response_bytes": record.response_bytes,
-            "sampled": self._rate,  # each line of the access log stands for 1 / rate calls
-        }
-        _LOGGER.info("call", extra=values)
-
-
 def log_unknown_method(method: str) -> None:
     """Writes the log line of a call whose method does not exist."""
     if _LOGGER.isEnabledFor(logging.INFO):
         _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
 
 
-def _describe(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
+def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
     """Returns the known fields of a log line.
 
     The access log and the lines of rejected or failed calls have these fields.

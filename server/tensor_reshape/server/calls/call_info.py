@@ -12,12 +12,9 @@ Most of these facts are known before the request message arrives. The first byte
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY, find_request_id
-
-if TYPE_CHECKING:
-    from tensor_reshape.server.engine.observers import Observer
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Pairs of lower-case names and values. A value is bytes if its name ends in `-bin`, otherwise text."""
@@ -51,7 +48,7 @@ class CallInfo:
             may add pairs of a name and a value.
         is_logged: whether the error of the call has already been logged.
         gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
-        observers: the observers that have chosen the call (see `observers`).
+        observers: the observers that have chosen the call (see `engine.observers`).
         response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
             response.
     """
@@ -83,7 +80,7 @@ class CallInfo:
         self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.gates_to_leave: list[Callable[[CallInfo], None]] = []
-        self.observers: tuple[Observer, ...] = ()
+        self.observers: tuple[Any, ...] = ()
         self.response = b""
 
     def find_values(self, key: str) -> list[str | bytes]:

@@ -7,18 +7,34 @@ unexpected exception may contain secrets.
 import logging
 from typing import NamedTuple
 
-import grpc
-
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.lifecycle import CallResult
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.wire.status import Status, encode_rejection
 
-INTERNAL = grpc.StatusCode.INTERNAL.name
+INTERNAL = "INTERNAL"
 """The name of the status code with which a bug ends a call."""
 
 INTERNAL_ERROR = "internal error"
 """The status message of every bug. The details are in the server's log."""
+
+
+class CallResult(NamedTuple):
+    """The result of a call.
+
+    Attributes:
+        code: the name of the gRPC status code, for example "OK" for success.
+        reason: the name of the `rules.errors.Reason` of a rejection; empty if the call was not rejected.
+    """
+
+    code: str
+    reason: str = ""
+
+
+GONE = CallResult("CANCELLED")
+"""The result of a call whose client cancelled, reached its deadline or lost its connection.
+
+The server does not distinguish these three cases.
+"""
 
 OK = CallResult("OK")
 """The result of a successful call."""
@@ -74,7 +90,7 @@ def build_failure(error: Exception, info: CallInfo) -> Failure:
         detail = error.message if isinstance(error.reason, Reason) and error.reason.is_retryable else ""
     else:
         _LOGGER.error("bug", exc_info=error, extra=_name(info))
-        status, reason = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR)
+        status, reason = Status(INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR)
         field = detail = ""
     return complete_failure(status, info, reason, field)._replace(detail=detail)
 
@@ -86,16 +102,16 @@ def complete_failure(status: Status, info: CallInfo, reason: str = "", field: st
     """
     info.return_request_id()
     complete = status._replace(trailing_metadata=(*status.trailing_metadata, *info.trailing))
-    return Failure(complete, CallResult(status.code.name, reason), field)
+    return Failure(complete, CallResult(status.code, reason), field)
 
 
-STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
+STOPPING = Status("UNAVAILABLE", "the server stops", ())
 """The status of a call that stays open until the server stops, such as a health watch. This status is not logged."""
 
 
 def find_good_status(info: CallInfo | None) -> Status | None:
     """Returns the status of a successful call with trailing metadata, or None if the call has no trailing metadata."""
-    return Status(grpc.StatusCode.OK, "", info.trailing) if info is not None and info.trailing else None
+    return Status("OK", "", info.trailing) if info is not None and info.trailing else None
 
 
 def reject_empty_call() -> InvalidRequestError:

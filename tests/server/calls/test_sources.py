@@ -9,10 +9,10 @@ import pytest
 
 from http2 import SERVICE_PATH
 from in_process import run_stock
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.quotas import find_caller
+from tensor_reshape.server.calls.sources import Source, Sources, find_source, is_shared, name_peer
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.quotas import find_caller
-from tensor_reshape.server.engine.sources import Source, Sources, find_source, is_shared, name_peer
 
 PROXY = "ipv4:192.0.2.1:40000"
 FORWARDED = (("user-agent", "x"), ("x-forwarded-for", "198.51.100.7"))

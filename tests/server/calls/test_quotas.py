@@ -4,10 +4,10 @@ import pytest
 
 from engine_calls import Clock, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls import quotas
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.quotas import CallerQuotas, build_quotas, find_caller
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine import quotas
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.quotas import CallerQuotas, build_quotas, find_caller
 
 ONE, OTHER = "ipv4:192.0.2.1:1000", "ipv4:192.0.2.2:1000"
 

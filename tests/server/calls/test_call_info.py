@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 METHOD = "/a.service/Method"

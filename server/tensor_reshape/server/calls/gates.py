@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tensor_reshape.rules.errors import Reason, ReshapeError
-from tensor_reshape.server.engine.call_info import CallInfo
+from tensor_reshape.server.calls.call_info import CallInfo
 
 _LOGGER = logging.getLogger(__name__)
 

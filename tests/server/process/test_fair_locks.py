@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from tensor_reshape.server.engine import fair_locks
-from tensor_reshape.server.engine.fair_locks import SWITCH_SECONDS, FairLock
+from tensor_reshape.server.process import fair_locks
+from tensor_reshape.server.process.fair_locks import SWITCH_SECONDS, FairLock
 from waits import await_waiting
 
 TIMEOUT = 20.0

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.sources import find_address, is_shared
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.sources import find_address, is_shared
 
 BURST_SECONDS = 1.0
 """The capacity of a token bucket in seconds. An idle caller may begin the calls of this time at once."""

@@ -16,8 +16,8 @@ from ended_calls import GOOD, LONG, RESHAPE, SECONDS, STREAM, serve
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
 from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.engine.call_info import CallInfo
-from tensor_reshape.server.engine.gates import Gate, Gates
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.oip.methods import build_probes
