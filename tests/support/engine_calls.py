@@ -6,8 +6,8 @@ from typing import Self
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http2 import SECONDS
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Sources
-from tensor_reshape.server.calls.statuses import CallResult
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine

@@ -12,8 +12,8 @@ from typing import Any
 
 from engine_calls import Idle
 from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.calls.statuses import CallResult
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import Effect, EndDecision
 from tensor_reshape.server.engine.engine import Engine

@@ -11,15 +11,18 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tensor_reshape.runtime.lazy_imports import advise_install
 from tensor_reshape.server.config import Config, ConfigError, TlsFiles
-from tensor_reshape.server.extra_listeners import import_gateway
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.http.applications import Application
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
 # the checked server gets this address, because a unix socket would leave its file in the file system
@@ -39,6 +42,8 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
     yield from map(ConfigError, find_unbindable(addresses))
     if config is not None:
         yield from _collect(partial(Runner, config.for_worker((_SPARE_ADDRESS,))))
+        if config.http_listen is not None:
+            yield from _collect(lambda: import_http()(config).end())
 
 
 def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
@@ -49,9 +54,23 @@ def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]
     if settings["token_file"]:
         yield partial(Tokens, settings["token_file"])
     if settings["http_listen"]:
-        yield import_gateway
+        yield import_http
     for text in settings["allow_identity"]:
         yield partial(IdentityPattern, text)
+
+
+def import_http() -> "type[Application]":
+    """Returns the class of the application for HTTP.
+
+    Raises:
+        ConfigError: the extra `[http]` is not installed.
+    """
+    try:
+        from tensor_reshape.server.http.applications import Application  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        message = f"--http-listen needs the extra http, because {error.name} is missing: {advise_install('http')}"
+        raise ConfigError(message) from error
+    return Application
 
 
 def _collect(attempt: Callable[[], object]) -> Iterator[ConfigError]:

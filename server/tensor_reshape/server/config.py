@@ -87,38 +87,48 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if faults:
             raise SettingsError(*faults)
 
-    def for_worker(
-        self, listen: tuple[str, ...], health_listen: str | None = None, http_listen: str | None = None
-    ) -> "Config":
+    def for_worker(self, listen: tuple[str, ...], health_listen: str | None = None) -> "Config":
         """Returns the configuration of one worker, with its share of the server's limits.
 
         Args:
             listen: the addresses for calls, with their bound ports.
             health_listen: the address for health checks with its bound port, or None without such an address.
-            http_listen: the address for HTTP with its bound port, or None without such an address.
         """
         return replace(
             self,
             listen=listen,
             health_listen=health_listen,
-            http_listen=http_listen,
+            http_listen=None,
             metrics_listen=None,  # the supervisor process serves the metrics of all workers
             workers=1,
-            memory_budget_bytes=self.memory_budget_bytes // self.workers,
+            memory_budget_bytes=2 * self.memory_budget_bytes // self.shares,
             max_calls=-(
                 -self.max_calls // self.workers
             ),  # a worker's share is rounded up, because each worker must admit at least one call
         )
 
+    def for_http(self, http_listen: str) -> "Config":
+        """Returns the configuration of one process for HTTP, with its share of the server's limits.
+
+        Args:
+            http_listen: the address for HTTP, with its bound port.
+        """
+        return replace(
+            self,
+            http_listen=http_listen,
+            metrics_listen=None,
+            memory_budget_bytes=self.memory_budget_bytes // self.shares,
+        )
+
+    @property
+    def shares(self) -> int:
+        """The number of shares of the memory budget. A worker gets two shares, and a process for HTTP gets one."""
+        return count_shares(self.workers, self.http_workers if self.http_listen else 0)
+
     @property
     def all_addresses(self) -> tuple[str, ...]:
         """Every address that gRPC listens on, for calls and for health checks."""
         return self.listen if self.health_listen is None else (*self.listen, self.health_listen)
-
-    @property
-    def bound_addresses(self) -> tuple[str, ...]:
-        """Every address that each worker process binds."""
-        return self.all_addresses if self.http_listen is None else (*self.all_addresses, self.http_listen)
 
     @property
     def exposed_addresses(self) -> tuple[str, ...]:
@@ -162,10 +172,10 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         yield from self._find_caller_faults()
         # With a smaller memory budget, the call that needs the most memory would never succeed, although the server
         # would ask its client to retry.
-        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
+        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.shares // 2
         if self.memory_budget_bytes < least:
             yield (
-                f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each worker may"
+                f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each process may"
                 f" need {round_size(least)}. Raise --memory-budget-bytes, or lower --max-message-bytes or --workers"
             )
 
@@ -216,26 +226,31 @@ SETTINGS: tuple[Setting, ...] = list_settings(Config)
 """All settings, in the order of `--help` and the documentation."""
 
 
-def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
+def count_shares(workers: int, http_workers: int) -> int:
+    """Returns the number of shares of the memory budget (see `Config.shares`)."""
+    return 2 * workers + http_workers
+
+
+def fit_memory(available: int, shares: int, max_message_bytes: int | None) -> tuple[int, int]:
     """Returns the default memory budget and the maximum message size, in bytes, for the memory of a system.
 
     Args:
         available: the memory in bytes that calls may use.
-        workers: the number of processes that share this memory.
+        shares: the number of shares of this memory (see `Config.shares`).
         max_message_bytes: the configured maximum, which is returned unchanged. If the argument is None, the function
             returns the default maximum, or less if the system has little memory.
 
     Raises:
         ConfigError: the memory is too small even for the smallest messages.
     """
-    if available < LEAST_BUDGET_FACTOR * workers * MIN_MESSAGE_BYTES:
+    if 2 * available < LEAST_BUDGET_FACTOR * shares * MIN_MESSAGE_BYTES:
         message = f"only {available} bytes of memory are available for calls. Raise the memory limit or lower --workers"
         raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, available)
     # The maximum message size is lowered only if the system has little memory. If the system has enough memory but
     # there are too many workers for the memory budget, `Config` reports an error.
     if max_message_bytes is None:
-        fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
+        fitting = 2 * budget // (LEAST_BUDGET_FACTOR * shares) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
     return budget, max_message_bytes
 

@@ -11,6 +11,13 @@ from tensor_reshape.v1 import reshape_pb2
 COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
 
 
+REFLECTION_METHODS = (
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+)
+"""The full names of the reflection methods, which an authorization file may contain."""
+
+
 def list_methods() -> tuple[str, ...]:
     """Returns the full names of all methods whose calls are counted."""
     return tuple(map(_name, _list_descriptors()))

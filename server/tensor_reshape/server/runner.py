@@ -6,8 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
@@ -25,9 +24,9 @@ from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.observers import EndObserver, Observer, ObserverJournal
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.extra_listeners import ExtraListeners
 from tensor_reshape.server.grpc_core.self_test import check_core
 from tensor_reshape.server.handlers.servers import build_server
+from tensor_reshape.server.health_ports import HealthPort
 from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
 from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, GaugeWriter
@@ -47,6 +46,7 @@ from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.process.signals import catch_signals
+from tensor_reshape.server.process.stops import stop
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
@@ -99,7 +99,7 @@ class Runner:
         check_core()
         self._config = config
         self._max_connections = count_connections(
-            config.max_connections, sum(map(count_listeners, config.bound_addresses))
+            config.max_connections, sum(map(count_listeners, config.all_addresses))
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         inference = Inference(service, config.limits)
@@ -120,31 +120,24 @@ class Runner:
             build_builtin_service(config, health),
             build_builtin_service(config, introspection, passed, self._pools),
         )
-        self._services = (served, *self._builtin)
+        self._services: tuple[Service, ...] = (served, *self._builtin)
         options = build_options(config, self._max_connections, shares=shares_ports)
         self._server = build_server(self._services, options)
         self.addresses = tuple(
             bind(self._server, address, build_credentials(self._access.certificates), held=shares_ports)
             for address in config.listen
         )
-        self._extra_listeners = ExtraListeners(
-            replace(config, listen=self.addresses), self._max_connections, shares=shares_ports
-        )
-        self._extra_listeners.open_gateway(
-            served, service, inference, self._health.is_serving, self._access.find_context
-        )
+        self._health_port = None
+        if config.health_listen is not None:
+            self._health_port = HealthPort(config, config.health_listen, self._max_connections, shares=shares_ports)
+            self._services = (*self._services, self._health_port.service)
         self._count_unknown: Callable[[], None] = lambda: None
         self._housekeeper = self._build_housekeeper()
 
     @property
     def health_address(self) -> str | None:
         """The address for health checks with its bound port, or None if no such address is configured."""
-        return self._extra_listeners.health_address
-
-    @property
-    def http_address(self) -> str | None:
-        """The address for HTTP with its bound port, or None if no such address is configured."""
-        return self._extra_listeners.http_address
+        return None if self._health_port is None else self._health_port.address
 
     def beat(self, send: Callable[[], None]) -> None:
         """Sends heartbeats with `send`, about twice a second, while the server serves. Call this method before `start`.
@@ -173,9 +166,7 @@ class Runner:
         engine.journals = (*engine.journals, calls)
         self._count_unknown = calls.count_other
         gauges = GaugeWriter(counters, engine.list_calls, list_streams(), self._lookups)
-        connections = (
-            self._max_connections * len(self._config.all_addresses) + self._extra_listeners.max_http_connections
-        )
+        connections = self._max_connections * len(self._config.all_addresses)
         counters.set(MAX_CALLS, self._config.max_calls)
         counters.set(MAX_CONNECTIONS, connections)
         for pool in VALUES["pool"]:
@@ -186,7 +177,8 @@ class Runner:
         """Starts to accept calls."""
         self._server.on_unknown = self._record_unknown_method
         self._server.start()
-        self._extra_listeners.start()
+        if self._health_port is not None:
+            self._health_port.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -197,10 +189,10 @@ class Runner:
         """
         hurry = hurry or threading.Event()
         self._health.stop_serving()
-        self._extra_listeners.stop_serving()
+        if self._health_port is not None:
+            self._health_port.stop_serving()
         hurry.wait(self._config.drain_seconds)
         self._end_open_calls()
-        self._extra_listeners.drain()
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
@@ -208,7 +200,8 @@ class Runner:
             self._end_open_calls()
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
-        self._extra_listeners.end(deadline, hurry)
+        if self._health_port is not None:
+            self._health_port.end()
         self._housekeeper.stop()
         self._watchers.end()
         for pool in self._pools.values():
@@ -238,9 +231,8 @@ class Runner:
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)
         housekeeper.add(_REPORT_SECONDS, report_lost_records)
-        housekeeper.add(
-            SWEEP_SECONDS, lambda: self._extra_listeners.update_health(time.monotonic(), self._server.turns)
-        )
+        if (port := self._health_port) is not None:
+            housekeeper.add(SWEEP_SECONDS, lambda: port.update(time.monotonic(), self._server.turns))
         housekeeper.add(CHECK_SECONDS, lambda: memory.check(self._engine.used_bytes, time.monotonic()))
         housekeeper.add(RELOAD_SECONDS, self._access.reload_changed_files)
         return housekeeper
@@ -250,12 +242,10 @@ class Runner:
 
         Health watches and idle reflection streams do not need frequent checks.
         """
-        return self._engine.is_idle and not any(
-            service.engine.has_waiting_calls for service in (*self._builtin, *self._extra_listeners.services)
-        )
+        return self._engine.is_idle and not any(service.engine.has_waiting_calls for service in self._services[1:])
 
     def _sweep(self) -> None:
-        for service in (*self._services, *self._extra_listeners.services):
+        for service in self._services:
             if not service.engine.is_idle:
                 service.perform(service.engine.sweep())
 
@@ -301,8 +291,13 @@ def serve_until_signal(config: Config) -> None:
         runner = Runner(config)
         with _show_metrics(config, runner) as metrics_address:
             runner.start()
-            side = {"health_address": runner.health_address, "http_address": runner.http_address}
-            announce(runner.addresses, config, **side, metrics_address=metrics_address)
+            announce(
+                runner.addresses,
+                config,
+                health_address=runner.health_address,
+                http_address=None,
+                metrics_address=metrics_address,
+            )
             (number,) = os.read(signals, 1)
             stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
 
@@ -327,19 +322,3 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     runner.count_into(counters)
     source = Source(1, counters, os.getpid())
     return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
-
-
-def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], object]) -> None:
-    """Stops a server gracefully.
-
-    Args:
-        runner: the running server.
-        cause: the cause for the log.
-        await_hurry: function that runs on its own thread, and sets an event when running calls must end at once.
-    """
-    _LOGGER.info("stopping", extra={"cause": cause})
-    hurry = threading.Event()
-    with suppress(RuntimeError):  # `start` raises RuntimeError if the system cannot start another thread
-        threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
-    runner.stop(hurry)
-    _LOGGER.info("stopped")

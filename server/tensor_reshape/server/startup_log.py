@@ -43,6 +43,12 @@ def announce(
     _LOGGER.info("serving", extra=_list_facts(addresses, config) | known)
 
 
+def announce_http(address: str, config: Config) -> None:
+    """Logs records for a process that serves only HTTP at `address`."""
+    _LOGGER.info("listening for HTTP", extra={"address": address, "tls": config.tls is not None})
+    _LOGGER.info("serving", extra=_list_facts([], config) | {"http_address": address})
+
+
 def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
     """Returns the settings that explain most of the server's behavior."""
     return {

@@ -19,7 +19,7 @@ from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.calls.access_logs import AccessLog
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.call_logs import log_failure
-from tensor_reshape.server.calls.statuses import CallResult
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, EndObserver
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2

@@ -7,8 +7,8 @@ import pytest
 
 from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import Effect, Kind, perform
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State

@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hypothesis_profiles import examples
 from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_calls import Idle
-from tensor_reshape.server.calls.statuses import CallResult
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.lifecycle import (
     READ_BELOW_UNSENT,

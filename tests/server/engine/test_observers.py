@@ -9,8 +9,8 @@ import pytest
 from engine_calls import METHOD, PEER, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.results import GONE, OK, CallResult
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import GONE, OK, CallResult
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal

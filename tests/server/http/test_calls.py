@@ -17,7 +17,7 @@ from plain_requests import INFER
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate
-from tensor_reshape.server.calls.statuses import GONE, OK
+from tensor_reshape.server.calls.results import GONE, OK
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer

@@ -10,8 +10,8 @@ from engine_calls import METHOD, Caller, make, name_peer
 from http2 import Connection
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.results import GONE, CallResult
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import GONE, CallResult
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.engine.effects import build_perform

@@ -11,7 +11,7 @@ from opentelemetry.trace import StatusCode
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.calls.call_info import CallInfo, record_response
-from tensor_reshape.server.calls.statuses import CallResult
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.engine.lifecycle import State
 from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.tracing.sampling import CallSampling

@@ -26,10 +26,11 @@ COMMANDS = (
     LazyCommand(
         "explore",
         "Show the shape explorer in a browser until you press Ctrl-C.",
-        f"{_SERVER}.http.explorer.commands:explore",
+        f"{_SERVER}.http.commands:explore",
         "http",
     ),
     LazyCommand("health", "Show the health of a server.", f"{_CLI}.commands:health"),
+    LazyCommand("http", "Serve tensor reshape over HTTP only.", f"{_SERVER}.http.commands:http", "http"),
     LazyCommand("infer", "Infer the output shape, without data.", f"{_CLI}.inference:infer"),
     LazyCommand(
         "info",

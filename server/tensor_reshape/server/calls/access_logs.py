@@ -7,7 +7,7 @@ import time
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.call_logs import describe_call
 from tensor_reshape.server.calls.records import EndedCall
-from tensor_reshape.server.calls.statuses import GONE
+from tensor_reshape.server.calls.results import GONE
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -24,7 +24,8 @@ import time
 from typing import Any
 
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.statuses import INTERNAL, CallResult
+from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.calls.statuses import INTERNAL
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
-from tensor_reshape.server.calls.statuses import CallResult
+from tensor_reshape.server.calls.results import CallResult
 
 
 class EndedCall(Protocol):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.wire.status import Status, encode_rejection
 
 INTERNAL = "INTERNAL"
@@ -17,27 +18,6 @@ INTERNAL = "INTERNAL"
 INTERNAL_ERROR = "internal error"
 """The status message of every bug. The details are in the server's log."""
 
-
-class CallResult(NamedTuple):
-    """The result of a call.
-
-    Attributes:
-        code: the name of the gRPC status code, for example "OK" for success.
-        reason: the name of the `rules.errors.Reason` of a rejection; empty if the call was not rejected.
-    """
-
-    code: str
-    reason: str = ""
-
-
-GONE = CallResult("CANCELLED")
-"""The result of a call whose client cancelled, reached its deadline or lost its connection.
-
-The server does not distinguish these three cases.
-"""
-
-OK = CallResult("OK")
-"""The result of a successful call."""
 
 _LOGGER = logging.getLogger(__name__)
 

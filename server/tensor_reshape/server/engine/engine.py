@@ -28,8 +28,8 @@ from itertools import islice
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.gates import Gates
+from tensor_reshape.server.calls.results import GONE, OK, CallResult
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.calls.statuses import GONE, OK, CallResult
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.budgets import Budget
 from tensor_reshape.server.engine.effects import Effect, Effects, EndDecision, Kind

@@ -24,8 +24,8 @@ from typing import Final, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.calls.statuses import CallResult
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.fair_shares import Claim
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.records import CallLog
-from tensor_reshape.server.calls.statuses import GONE, CallResult
+from tensor_reshape.server.calls.results import GONE, CallResult
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)

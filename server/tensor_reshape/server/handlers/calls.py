@@ -14,11 +14,9 @@ from functools import partial
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo, record_response
 from tensor_reshape.server.calls.call_logs import log_failure
+from tensor_reshape.server.calls.results import GONE, OK, CallResult
 from tensor_reshape.server.calls.statuses import (
-    GONE,
-    OK,
     STOPPING,
-    CallResult,
     build_failure,
     find_good_status,
     reject_empty_call,

@@ -1,4 +1,27 @@
-"""The API over HTTP and JSON, for browsers and other clients without gRPC.
+"""The API over HTTP, in a process of its own: JSON, Connect, and the Open Inference Protocol over REST.
 
-The extra `[http]` installs the dependencies of this package.
+`app` is an ordinary ASGI application, which any ASGI server runs: `uvicorn tensor_reshape.server.http:app`. It reads
+the settings of the command `tensor-reshape http` from the environment. The extra `[http]` installs uvicorn.
+
+This package imports neither grpc nor the engine.
 """
+
+from typing import Any
+
+from tensor_reshape.server.http.asgi import Receive, Scope, Send
+
+_applications: list[Any] = []  # the application of this process, after the first use
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serves a request, or the life cycle of the process.
+
+    Raises:
+        ConfigError: the settings in the environment are invalid.
+    """
+    if not _applications:
+        # an import of this package must not import the whole server
+        from tensor_reshape.server.http.applications import build_from_environment  # noqa: PLC0415
+
+        _applications.append(build_from_environment())
+    await _applications[0](scope, receive, send)

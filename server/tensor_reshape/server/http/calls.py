@@ -1,205 +1,339 @@
-"""Calls over HTTP, which have the same admission control, limits, observers and shutdown as calls over gRPC.
+"""The path of a call over HTTP: admission, the body, the work, the response, and the records of the call.
 
-- The engine treats an HTTP call like a gRPC call. The admission checks (gates) check the headers of an HTTP call. An
-  HTTP call takes a concurrency slot and a part of the memory budget, and observers, metrics and the log receive its
-  events. The events of an HTTP call contain the gRPC name of the method.
-- One task on the event loop of the HTTP port serves a call. Long work runs on threads that gRPC does not use, so HTTP
-  and gRPC do not block each other. There are as many threads for long work of HTTP calls as for gRPC calls.
-- In metrics and logs, the message sizes of an HTTP call are the sizes of its JSON.
-- An HTTP call is complete when the connection has accepted the whole response. As with gRPC, the server aborts an HTTP
-  call if the client does not read the response. If the client disconnects while a thread works on an HTTP call, the
-  call ends at once.
+- Tokens, permissions and quotas apply to a call as over gRPC, because the same gates check it. Logs, metrics and traces
+  have the gRPC name of its method.
+- Short work runs on the event loop, and long work on the threads of one pool. When the client disconnects or the
+  deadline is over, long work stops at its next step.
+- A call keeps its place and its memory until the client has read the response.
+- In metrics and logs, the message sizes of a call are the sizes of the HTTP bodies.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import NamedTuple
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import Send
-
-from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.call_logs import log_failure
-from tensor_reshape.server.calls.statuses import GONE, OK, CallResult, build_failure
-from tensor_reshape.server.engine.lifecycle import Lifecycle
-from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.http.connections import find_connection
-from tensor_reshape.server.http.requests import await_disconnect, get_message_size, read_message, read_metadata
-from tensor_reshape.server.http.responses import JSON_FORM, Form
-from tensor_reshape.server.service.method_tables import Method
+from tensor_reshape.server.calls.gates import Gates
+from tensor_reshape.server.calls.records import CallLog
+from tensor_reshape.server.calls.results import GONE, OK, CallResult
+from tensor_reshape.server.calls.sources import Sources
+from tensor_reshape.server.calls.statuses import Failure, build_failure, complete_failure
+from tensor_reshape.server.http.admission import Admission, Place
+from tensor_reshape.server.http.asgi import Request, Send
+from tensor_reshape.server.http.counters import HttpCounters
+from tensor_reshape.server.http.guards import GUARD, Guard
+from tensor_reshape.server.http.replies import Form, HttpError, Reply, build_headers, write_failure
+from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
+from tensor_reshape.server.service.method_tables import IsOver
 
-_Result = TypeVar("_Result")
+CALL_SECONDS = 60.0
+"""The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""
+
+LEAST_BYTES_PER_SECOND = 32 * 1024
+"""The lowest rate at which a body must arrive, after the stall timeout of the server."""
+
+MEMORY_FACTOR = 3
+"""The memory for a call as a multiple of its body: the body, its parts as they arrive, and the response."""
+
+JSON_MEMORY_FACTOR = 24
+"""The memory for a call whose body is parsed as JSON, as a multiple of its body. An empty object takes 64 bytes."""
+
+CLOSE = MappingProxyType({"connection": "close"})
+"""The header of an error whose client may send the rest of a body for ever."""
+
+COMMON_HEADERS = MappingProxyType(
+    {
+        "cache-control": "no-store",
+        "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+    }
+)
+"""The default headers of every response."""
+
+_FIRST_BYTES = 4096  # of a chunked body, for which memory is reserved before it arrives
+_DISCARD_SECONDS = 5.0
+_LENGTH = re.compile("[0-9]{1,10}")
 
 
-class HttpCall:
-    """One HTTP call, which is served by one asyncio task.
+class ClientGoneError(Exception):
+    """The client has disconnected."""
 
-    An `HttpCall` does not store its request, because a stored request would keep the message in memory.
+
+class Exchange(NamedTuple):
+    """A call that is about to be served.
+
+    Attributes:
+        method: the full path of the method.
+        form: the form of errors.
+        respond: returns the response to a body. It runs on a thread of the pool.
+        respond_light: returns the same response if that takes little time, and otherwise None.
+        max_bytes: the maximum size of the body.
+        memory_factor: the memory for the call as a multiple of its body.
+        seconds: the deadline after the body has arrived.
     """
 
-    def __init__(self, service: Service, method: Method, request: Request, form: Form = JSON_FORM) -> None:
-        """Creates a call, which `serve` then starts. `service` must use the thread pools of the HTTP port."""
-        self._form = form
-        self._engine, self._perform, self._pools = service.engine, service.perform, service.pools
-        self._method = method
-        self._connection = connection = find_connection(request)
-        self._life = Lifecycle(self, method.name)
-        self._info = CallInfo(method.name, read_metadata(request), connection.name, lambda: connection.certificate)
-        self._life.info = self._info
-        self._info.return_request_id()
-        self._source = service.sources.find(connection.name, self._info.metadata)
-        self._loop = asyncio.get_running_loop()
-        self._is_reading = False  # whether the message is arriving, or was arriving when the call was aborted
-        self._message: bytes | None = None  # the request message while the call waits for a thread
-        self._may_continue = asyncio.Event()
-        self._rejected: asyncio.Future[LimitError] = self._loop.create_future()
+    method: str
+    form: Form
+    respond: Callable[[bytes, IsOver], Reply]
+    respond_light: Callable[[bytes], Reply | None]
+    max_bytes: int
+    memory_factor: int = MEMORY_FACTOR
+    seconds: float = CALL_SECONDS
 
-    async def serve(self, request: Request, send: Send) -> None:
-        """Serves the call."""
-        is_gone = True
+
+@dataclass(slots=True)
+class Call:
+    """The facts about a call (see `EndedCall`)."""
+
+    info: CallInfo
+    method: str
+    began: float
+    request_messages: int = 0
+    request_bytes: int = 0
+    response_messages: int = 0
+    response_bytes: int = 0
+    result: CallResult | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+class CallServer:
+    """Serves calls. Only the thread of the event loop uses it."""
+
+    def __init__(  # noqa: PLR0913 - each argument has its name
+        self,
+        *,
+        admission: Admission,
+        pool: Executor,
+        gates: Gates,
+        logs: Sequence[CallLog],
+        sources: Sources,
+        counters: HttpCounters | None,
+        stall_seconds: float,
+    ) -> None:
+        """Makes the server of calls.
+
+        Args:
+            admission: the places and the memory of the process.
+            pool: the threads for long work.
+            gates: the gates that check each call.
+            logs: the logs of calls that are over.
+            sources: determines the client of a call.
+            counters: the metrics, or None without metrics.
+            stall_seconds: the time without progress after which a call is aborted.
+        """
+        self._admission, self._pool, self._gates, self._logs = admission, pool, gates, logs
+        self._sources, self._counters, self._stall_seconds = sources, counters, stall_seconds
+
+    async def serve(self, request: Request, send: Send, exchange: Exchange) -> None:
+        """Serves a call, and records it."""
+        info = CallInfo(exchange.method, request.metadata, request.peer, lambda: find_certificate(request))
+        logs = [log for log in self._logs if log.chooses(info.metadata)]
+        call = Call(info, exchange.method, time.monotonic())
+        place: Place | None = None
         try:
-            response = await self._compute(request)
-            is_gone = False
-            if self._is_reading and self._rejected.done():
-                response.headers["connection"] = "close"  # the client will not send the rest of its message
-            await response(request.scope, request.receive, send)
-            await self._connection.flow.drain()
-        except ClientDisconnect:
-            pass
+            try:
+                for log in logs:
+                    log.begin(info)
+                place = self._admit(info, request, exchange)
+                body = await self._read(request, exchange, place)
+                call.request_messages, call.request_bytes = 1, len(body)
+                reply = await self._compute(request, body, exchange, place)
+                reply = reply._replace(headers={**reply.headers, **build_headers(info.trailing)})
+                call.result = OK
+            except HttpError as error:
+                failure = complete_failure(error.failure.status, info, error.failure.result.reason)
+                headers = {**build_headers(failure.status.trailing_metadata), **error.headers}
+                reply = exchange.form.write(error.status, failure, headers)
+                self._end(call, failure)
+            except ClientGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
+                failure = build_failure(error, info)
+                reply = write_failure(failure, exchange.form)
+                self._end(call, failure)
+            if not call.request_messages and not await discard_body(request):
+                reply = reply._replace(headers={**reply.headers, **CLOSE})
+            call.response_messages, call.response_bytes = 1, reply.size
+            await send_reply(request, send, reply, self._stall_seconds)
+        except ClientGoneError:
+            call.result = call.result or GONE
         finally:
-            self._perform(self._engine.release(self._life, gone=is_gone))
-            # the reference to the message is deleted last, because a thread that has just started needs the message
-            self._message = None
+            info.leave()
+            if place is not None:
+                place.leave()
+            if self._counters is not None:
+                self._counters.count(call)
+            for log in logs:
+                log.write(call)
 
-    def start_read(self) -> None:
-        """Wakes the task of the call when memory is available (see `ServedCall`)."""
-        self._do(self._may_continue.set)
-
-    start_work = start_read  # the task of a call first waits for memory, and later for a thread
-
-    def start_send(self) -> None:
-        """Does nothing, because the response is sent when the call ends (see `ServedCall`)."""
-
-    def abort(self, rejection: LimitError) -> None:
-        """Ends the call with an error (see `ServedCall`)."""
-        self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
-        self._do(lambda: self._reject(rejection))
-
-    def drop(self, rejection: LimitError | None) -> None:
-        """Ends the call at once, without a response (see `ServedCall`)."""
+    def _admit(self, info: CallInfo, request: Request, exchange: Exchange) -> Place:
+        info.address = self._sources.find(info.peer, info.metadata).address
+        rejection = self._gates.find_rejection(info)
         if rejection is not None:
-            self._log(CallResult(GONE.code, str(rejection.reason)), detail=rejection.message)
-        self._do(self._connection.abort)
+            raise rejection
+        size = min(find_length(request) or _FIRST_BYTES, exchange.max_bytes)
+        return self._admission.enter(info.address, size * exchange.memory_factor)
 
-    async def _compute(self, request: Request) -> Response:
-        """Returns the response for the client.
-
-        Raises:
-            ClientDisconnect: the client has disconnected.
-        """
-        try:
-            self._engine.prepare(self._life, self._info.metadata, lambda: self._info)
-            self._perform(self._engine.enter(self._life, self._source, get_message_size(request)))
-            await self._unless_rejected(self._may_continue.wait())
-            self._may_continue.clear()
-            self._is_reading = True
-            message = await self._unless_rejected(read_message(request))
-            self._is_reading = False
-            if not self._engine.message_received(self._life, len(message)):
-                return self._end(await self._rejected)
-            response = self._conclude(lambda: self._method.respond_light(message))
-            if response is not None:
-                return response
-            self._perform(self._engine.request_work(self._life))
-            return await self._unless_rejected(self._await_work(message, request))
-        except ClientDisconnect:
-            raise
-        except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
-            return self._end(error)
-
-    async def _unless_rejected(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Returns the result of `work`.
+    async def _read(self, request: Request, exchange: Exchange, place: Place) -> bytes:
+        """Returns the body of a request.
 
         Raises:
-            LimitError: the call was aborted before `work` ended.
+            LimitError: MESSAGE_TOO_LARGE, or SERVER_BUSY without memory for the rest of a chunked body.
+            HttpError: the body arrives too slowly.
+            ClientGoneError: the client has disconnected.
         """
-        task = self._loop.create_task(work)
+        limit, factor = exchange.max_bytes, exchange.memory_factor
+        length = find_length(request)
+        if length is not None and length > limit:
+            raise _reject_size(length, limit)
+        parts, size = list[bytes](), 0
         try:
-            await asyncio.wait((task, self._rejected), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            task.cancel()  # does nothing if the task is done; the deadline of a call cancels this coroutine
-        if task.done():
-            return task.result()
-        raise self._rejected.result()
+            async with asyncio.timeout(self._stall_seconds + (length or limit) / LEAST_BYTES_PER_SECOND):
+                async for part in stream_body(request):
+                    size += len(part)
+                    if size > limit:
+                        raise _reject_size(size, limit)
+                    if size * factor > place.size:
+                        place.grow(min(2 * size, limit) * factor)
+                    parts.append(part)
+        except TimeoutError:
+            text = "the body arrived too slowly"
+            raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "RESOURCE_EXHAUSTED", text, Reason.STALLED, CLOSE) from None
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def _await_work(self, message: bytes, request: Request) -> Response:
-        """Runs the gRPC method on the next free worker thread.
+    async def _compute(self, request: Request, body: bytes, exchange: Exchange, place: Place) -> Reply:
+        """Returns the response to a body, for which a thread of the pool may work.
 
-        Stops waiting for the result if the client disconnects.
+        Raises:
+            HttpError: the deadline is over.
+            ClientGoneError: the client has disconnected.
         """
-        await self._may_continue.wait()
-        # The request message is not an argument of the function that the thread pool runs. The queue of the pool would
-        # keep the message after the client has disconnected, and the memory budget would not count the message.
-        self._message = message
-        working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
-        gone = self._loop.create_task(await_disconnect(request))
+        light = exchange.respond_light(body)
+        if light is not None:
+            return light
+        is_over = False
+
+        def work() -> Reply:
+            if is_over:  # the call was over before a thread was free
+                raise ClientGoneError
+            FAST_SWITCHES.begin()
+            try:
+                return exchange.respond(body, lambda: is_over)
+            finally:
+                FAST_SWITCHES.end()
+
+        loop = asyncio.get_running_loop()
+        place.work = working = loop.run_in_executor(self._pool, work)
+        gone = loop.create_task(await_disconnect(request))
         try:
-            await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, gone), timeout=exchange.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            is_over = True
             gone.cancel()
-        if not working.done():
-            raise ClientDisconnect
-        response = working.result()
-        if response is None:
-            return self._end(await self._rejected)  # the call was aborted while it waited for a thread
-        return response
+        if working.done():
+            return working.result()
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody reads the result
+        if gone.done():
+            raise ClientGoneError
+        text = f"the call took longer than {exchange.seconds:g} seconds"
+        raise HttpError(HTTPStatus.GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", text)
 
-    def _work(self) -> Response | None:
-        """Runs the method on a worker thread. Returns None if the call has already ended."""
-        message, self._message = self._message, None
-        if not self._engine.begin_work(self._life) or message is None:
-            return None
-        return self._conclude(lambda: self._method.respond(message, lambda: self._life.is_over))
-
-    def _conclude(self, compute: Callable[[], bytes | None]) -> Response | None:
-        """Runs `compute`, records that the call ends, and returns the response. Any thread may call this method.
-
-        If `compute` returns None, this method also returns None. A worker thread must then run the gRPC method.
-        """
-        try:
-            body = compute()
-            if body is None:
-                return None
-            self._perform(self._engine.end(self._life, OK, len(body)).effects)
-            return self._form.build_response(body, self._info.trailing)
-        except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
-            return self._end(error)
-
-    def _end(self, error: Exception) -> Response:
-        """Records that the call ends with `error`, and returns the response for the client."""
-        failure = build_failure(error, self._info)
-        ended = self._engine.end(self._life, failure.result)
-        self._perform(ended.effects)
-        if ended.is_first:  # this is false if the call has already been aborted or ended
-            self._log(failure.result, failure.field, failure.detail)
-        return self._form.build_rejection(failure)
-
-    def _reject(self, rejection: LimitError) -> None:
-        if not self._rejected.done():
-            self._rejected.set_result(rejection)
-
-    def _do(self, action: Callable[[], object]) -> None:
-        """Runs an action on the thread of the event loop. Any thread may call this method."""
-        with suppress(RuntimeError):  # the event loop raises RuntimeError if it has stopped
-            self._loop.call_soon_threadsafe(action)
-
-    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
-        log_failure(self._info, result, self._life.began, field, detail)
+    def _end(self, call: Call, failure: Failure) -> None:
+        call.result = failure.result
+        log_failure(call.info, failure.result, call.began, failure.field, failure.detail)
 
 
-async def serve_call(service: Service, method: Method, request: Request, send: Send, form: Form = JSON_FORM) -> None:
-    """Serves a request as a call of the server. `partial(serve_call, service)` is a `ServeCall`."""
-    await HttpCall(service, method, request, form).serve(request, send)
+async def send_reply(request: Request, send: Send, reply: Reply, seconds: float) -> None:
+    """Sends a response, and waits until the client has read it, but at most `seconds`."""
+    named = {**COMMON_HEADERS, **reply.headers}
+    if reply.content_type:
+        named["content-type"] = reply.content_type
+    headers = [(name.encode(), value.encode()) for name, value in named.items()]
+    headers.append((b"content-length", b"%d" % reply.size))
+    await send({"type": "http.response.start", "status": int(reply.status), "headers": headers})
+    last = len(reply.parts) - 1
+    for index, part in enumerate(reply.parts):
+        await send({"type": "http.response.body", "body": part, "more_body": index < last})
+    guard = find_guard(request)
+    if guard is not None:
+        await guard.end_request(seconds)
+
+
+async def stream_body(request: Request) -> AsyncIterator[bytes]:
+    """Yields the parts of a body.
+
+    Raises:
+        ClientGoneError: the client has disconnected.
+    """
+    has_more = True
+    while has_more:
+        event = await request.receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGoneError
+        has_more = event.get("more_body", False)
+        yield event.get("body", b"")
+
+
+async def discard_body(request: Request) -> bool:
+    """Reads a rejected body for some seconds. A client that still sends would otherwise lose the error response.
+
+    Returns:
+        whether the whole body has arrived.
+    """
+    if b"expect" in request.headers:  # the client waits for the status before it sends the body
+        return False
+    with suppress(TimeoutError, ClientGoneError):
+        async with asyncio.timeout(_DISCARD_SECONDS):
+            async for _ in stream_body(request):
+                pass
+        return True
+    return False
+
+
+async def await_disconnect(request: Request) -> None:
+    """Waits until the client has disconnected."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def find_length(request: Request) -> int | None:
+    """Returns the size of the body, or None if the body has chunks.
+
+    Raises:
+        HttpError: the Content-Length is too long.
+    """
+    if b"transfer-encoding" in request.headers:
+        return None
+    length = request.find(b"content-length") or "0"
+    if not _LENGTH.fullmatch(length):
+        text = "the Content-Length header must have at most ten digits"
+        raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "INVALID_ARGUMENT", text, Reason.MESSAGE_TOO_LARGE, CLOSE)
+    return int(length)
+
+
+def find_guard(request: Request) -> Guard | None:
+    """Returns the guard of the connection of a request. Another ASGI server than that of this package has no guard."""
+    guard: Guard | None = request.scope.get("state", {}).get(GUARD)
+    return guard
+
+
+def find_certificate(request: Request) -> Mapping[str, Sequence[bytes]]:
+    """Returns the TLS properties of the client, which another ASGI server does not pass on."""
+    guard = find_guard(request)
+    return {} if guard is None else guard.certificate
+
+
+def _reject_size(size: int, limit: int) -> LimitError:
+    text = f"the body has at least {size} bytes, but the limit is {limit}"
+    return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, size=size, limit=limit)

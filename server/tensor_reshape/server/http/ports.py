@@ -1,129 +1,132 @@
-"""The HTTP port, which runs a uvicorn server on its own thread.
+"""The HTTP port of a process: uvicorn with httptools on a thread of its own, behind a guard for each connection.
 
-- While the HTTP port is open, the interpreter switches threads at shorter intervals. With Python's default switch
-  interval, each iteration of the event loop would delay the thread that receives gRPC calls by up to 5 ms.
-- The main thread of the server calls `start`, `drain` and `end`. Only code on the event loop changes the set of
-  connections.
+The main thread calls `start`, `drain` and `end`. Everything else runs on the event loop.
 """
 
 import asyncio
 import logging
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 
 import uvicorn
-from starlette.types import ASGIApp
 
-from tensor_reshape.server.http.connections import MAX_CONNECTIONS, Connection, Connections, FindContext
-from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
-from tensor_reshape.server.process.housekeeping import end_process
+from tensor_reshape.runtime.allocators import keep_freed_memory
+from tensor_reshape.server.http.applications import Application
+from tensor_reshape.server.http.guards import Connections, Guard
+from tensor_reshape.server.process.housekeeping import CHECK_SECONDS, MemoryReturner, end_process
 from tensor_reshape.server.transport.listeners import share, take
 
 IDLE_SECONDS = 60
 """Seconds after which a connection without a request is closed."""
 
 UNREAD_SECONDS = 30.0
-"""Seconds after which the operating system closes a connection whose client does not read.
-
-In addition, the stall timeout aborts calls whose client does not read the response.
-"""
+"""Seconds after which the operating system closes a connection whose client does not read."""
 
 _BACKLOG = 128
+_QUIET_BYTES = 16 * 1024 * 1024  # with fewer reserved bytes, freed memory returns to the system
 _LOGGER = logging.getLogger(__name__)
 
 
 class HttpPort:
-    """Serves an application on its own address.
+    """Serves an application on an address.
 
     Attributes:
         address: the address, with the port that is bound.
-        max_connections: the maximum number of connections.
     """
 
-    max_connections = MAX_CONNECTIONS
-
-    def __init__(self, address: str, app: ASGIApp, find_context: FindContext | None, *, shares: bool) -> None:
-        """Binds `address`.
+    def __init__(self, address: str, app: Application, *, shares: bool = False) -> None:
+        """Binds `address`, and keeps new connections waiting until `start` is called.
 
         Args:
             address: the address as host:port.
-            app: the ASGI application.
-            find_context: function that returns the TLS context, or None for plain text.
+            app: the application.
             shares: whether other processes listen on the same port.
 
         Raises:
             ConfigError: the address cannot be bound.
         """
+        keep_freed_memory()  # this function must be called before any thread starts
+        self._app = app
         self.address, self._listeners = (share if shares else take)(address)
         for listener in self._listeners:
-            prepare_listener(listener)
-            # The call of `listen` reserves the port for this process. New connections wait until `start` is called.
-            listener.listen(_BACKLOG)
+            _prepare(listener)
         self._connections = Connections()
         config = uvicorn.Config(
             app,
             interface="asgi3",
-            http=partial(Connection, self._connections, find_context),  # type: ignore[arg-type] # called as a class
+            loop="asyncio",
+            http=partial(Guard, self._connections, app.access.find_context),  # type: ignore[arg-type] # called as a class
             ws="none",
-            lifespan="off",
+            lifespan="on",
             log_config=None,
-            # uvicorn does not log, because its log records may contain text of clients, and `apps` already logs bugs
+            # uvicorn does not log, because its log records may contain text of clients
             log_level="critical",
             access_log=False,
             server_header=False,
             proxy_headers=False,  # uvicorn must not trust the headers of a proxy, because any client can send them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=app.grace_seconds,
         )
         self._server = uvicorn.Server(config)
-        # The attributes `_loop` and `_thread` have no values before `start` is called.
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._tasks: list[tuple[float, Callable[[], object]]] = []
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether the port has no connections. Any thread may read this property."""
-        return not len(self._connections)
+    def repeat(self, seconds: float, task: Callable[[], object]) -> None:
+        """Calls `task` on the event loop every `seconds`. Call this method before `start`."""
+        self._tasks.append((seconds, task))
 
     def start(self) -> None:
         """Starts to serve."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(self._loop,), name="http", daemon=True)
+        memory = MemoryReturner(_QUIET_BYTES)
+        self.repeat(
+            CHECK_SECONDS, lambda: memory.check(self._app.admission.used_bytes, asyncio.get_running_loop().time())
+        )
         self._thread.start()
 
     def drain(self) -> None:
-        """Closes the port and idle connections. Busy connections close after their response."""
+        """Closes the port and idle connections. Busy connections close after their response, or after the grace."""
         self._server.should_exit = True
 
-    def end(self) -> None:
-        """Closes the port and ends all running calls."""
-        self._server.should_exit = self._server.force_exit = True
-        if self._loop is not None and self._thread is not None:
-            with suppress(RuntimeError):  # the event loop raises RuntimeError if it has ended
-                self._loop.call_soon_threadsafe(self._connections.close)
-            self._thread.join()
+    def end(self, hurry: threading.Event) -> None:
+        """Waits until running calls have ended, or until `hurry` is set."""
+        self._server.should_exit = True
+        while self._thread.is_alive():
+            self._thread.join(0.05)
+            self._server.force_exit = hurry.is_set()
         for listener in self._listeners:
             listener.close()
 
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        FAST_SWITCHES.begin()
+    def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(self._server.serve(list(self._listeners)))
+            with asyncio.Runner() as runner:
+                runner.run(self._serve())
         except Exception:
             _LOGGER.exception("bug")
-        finally:
-            FAST_SWITCHES.end()
         if not self._server.should_exit:
             end_process("the thread that serves HTTP has ended")
 
+    async def _serve(self) -> None:
+        repeated = [asyncio.ensure_future(_repeat(*task)) for task in self._tasks]
+        try:
+            await self._server.serve(list(self._listeners))
+        finally:
+            for task in repeated:
+                task.cancel()
 
-def prepare_listener(listener: socket.socket) -> None:
-    """Sets socket options of a listener. The connections of the listener inherit these options."""
+
+async def _repeat(seconds: float, task: Callable[[], object]) -> None:
+    while True:
+        task()
+        await asyncio.sleep(seconds)
+
+
+def _prepare(listener: socket.socket) -> None:
+    """Sets options of a listener, which its connections inherit, and reserves the port for this process."""
     # Without TCP_NODELAY, the body of a response waits 40 ms until the client's system has acknowledged the headers.
-    # The library asyncio sets TCP_NODELAY only for sockets that were created with an explicit protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has the socket option TCP_USER_TIMEOUT
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has this option
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_SECONDS * 1000))
+    listener.listen(_BACKLOG)

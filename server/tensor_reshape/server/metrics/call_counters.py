@@ -11,10 +11,10 @@
 from collections.abc import Sequence
 from time import monotonic
 
-from tensor_reshape.server.calls.statuses import GONE, CallResult
+from tensor_reshape.server.calls.results import GONE, CallResult
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
-from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REJECTIONS, REQUEST_BYTES, RESPONSE_BYTES
-from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
+from tensor_reshape.server.metrics.families import CALL_SECONDS, OTHER, REJECTIONS, REQUEST_BYTES, RESPONSE_BYTES
+from tensor_reshape.server.metrics.shared_counters import MethodCells, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
 # These global names are used instead of the members of the Enum, because looking up a member is slow. Every call uses
@@ -23,24 +23,13 @@ _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 
 
-class _Row:
-    """The counters of one method."""
-
-    __slots__ = ("codes", "requests", "responses", "seconds")
-
-    def __init__(self, counters: SharedCounters, method: tuple[str, str]) -> None:
-        self.codes = {code: counters.cells[CALLS][*method, code] for code in CODES}
-        self.seconds = counters.cells[CALL_SECONDS][method]
-        self.requests, self.responses = counters.cells[REQUEST_BYTES][method], counters.cells[RESPONSE_BYTES][method]
-
-
 class CallCounters:
     """Counts the calls of one engine."""
 
     def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
         """Stores the counts in `counters`, which must have been created for the same methods."""
-        self._rows = {name: _Row(counters, split_method(name)) for name in methods}
-        self._other = _Row(counters, (OTHER, OTHER))
+        self._rows = {name: MethodCells(counters, split_method(name)) for name in methods}
+        self._other = MethodCells(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
         # these calls still run, but their results (status codes) are already decided
         self._results: dict[Lifecycle, CallResult] = {}
@@ -64,7 +53,7 @@ class CallCounters:
         """Counts a call to an unknown method. Only the thread that receives calls may call this method."""
         self._other.codes["UNIMPLEMENTED"][0] += 1.0
 
-    def _find_row(self, life: Lifecycle) -> _Row:
+    def _find_row(self, life: Lifecycle) -> MethodCells:
         return self._rows.get(life.method, self._other)
 
     def _finish(self, life: Lifecycle) -> None:

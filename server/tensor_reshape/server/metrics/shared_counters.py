@@ -17,7 +17,17 @@ from typing import TypeAlias
 
 from google.rpc import code_pb2
 
-from tensor_reshape.server.metrics.families import GAUGE, OTHER, PROCESS_FAMILIES, VALUES, Family
+from tensor_reshape.server.metrics.families import (
+    CALL_SECONDS,
+    CALLS,
+    GAUGE,
+    OTHER,
+    PROCESS_FAMILIES,
+    REQUEST_BYTES,
+    RESPONSE_BYTES,
+    VALUES,
+    Family,
+)
 from tensor_reshape.wire.methods import split_method
 
 Labels: TypeAlias = tuple[str, ...]
@@ -65,6 +75,25 @@ class SharedCounters:
         for family, cells in self.cells.items():
             for labels in cells if family.kind == GAUGE else ():
                 self.set(family, 0.0, *labels)
+
+
+class MethodCells:
+    """The numbers of one method.
+
+    Attributes:
+        codes: the number of calls, by status code.
+        seconds: the histogram of durations.
+        requests: the histogram of the sizes of requests.
+        responses: the histogram of the sizes of responses.
+    """
+
+    __slots__ = ("codes", "requests", "responses", "seconds")
+
+    def __init__(self, counters: SharedCounters, method: tuple[str, str]) -> None:
+        """Finds the numbers of a method, which is a pair of a service and a name."""
+        self.codes = {code: counters.cells[CALLS][*method, code] for code in CODES}
+        self.seconds = counters.cells[CALL_SECONDS][method]
+        self.requests, self.responses = counters.cells[REQUEST_BYTES][method], counters.cells[RESPONSE_BYTES][method]
 
 
 def observe(family: Family, cell: Cell, value: float) -> None:

@@ -20,17 +20,17 @@ _MEMORY = Path("/sys/fs/cgroup")
 _SELF = Path("/proc/self/cgroup")
 
 
-def find_available_memory(workers: int) -> int:
-    """Returns how many bytes all running calls of `workers` processes may use together.
+def find_available_memory(servers: int) -> int:
+    """Returns how many bytes all running calls of `servers` processes may use together.
 
     The machine, the cgroup and the limits of each process determine how much memory is available. This function
     subtracts the memory that the processes need without calls, and returns half of the remaining memory. The other
     half is for memory that the memory budget does not count, such as connections and the fragmentation of allocators.
     """
-    processes = workers + (workers > 1)  # with several workers, a supervisor process also needs memory
+    processes = servers + (servers > 1)  # with several processes, a supervisor process also needs memory
     shared = min(_find_machine_bytes(), find_cgroup_limit()) - processes * PROCESS_BYTES
     own = _find_process_limit() - ADDRESS_BYTES
-    available = min(shared, own * workers) / 2
+    available = min(shared, own * servers) / 2
     return max(0, int(min(available, 2**62)))
 
 

@@ -39,7 +39,7 @@ class BoundSettings:
         int,
         Declaration(
             help="Memory that all running calls may use together. Each worker needs at least "
-            f"{LEAST_BUDGET_FACTOR} times --max-message-bytes.",
+            f"{LEAST_BUDGET_FACTOR} times --max-message-bytes. A process for HTTP gets half of the share of a worker.",
             least=MIN_MESSAGE_BYTES,
             system_default="1 GiB, or half of the available memory if that is less",
         ),

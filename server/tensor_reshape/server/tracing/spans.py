@@ -20,7 +20,7 @@ from opentelemetry.trace import StatusCode as SpanStatus
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.records import EndedCall
-from tensor_reshape.server.calls.statuses import GONE
+from tensor_reshape.server.calls.results import GONE
 from tensor_reshape.server.tracing.sampling import CallSampling, find_parent
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank

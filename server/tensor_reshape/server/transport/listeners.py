@@ -47,7 +47,7 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
     try:
         # The code checks first whether the address is free, because grpc does not report all conflicts. grpc would
         # share a port, bind only some addresses of a host name, or take a unix socket from another server.
-        if not held:
+        if not held or address.startswith(_UNIX):
             _await_free(address)
         port = server.add_port(address, credentials)
     # grpc does not report why it cannot bind the address, but the address was free just before

@@ -35,7 +35,7 @@ class Order:
     """Instructions for a worker.
 
     Attributes:
-        number: the number of the worker in logs and metrics, from 1.
+        number: the number of the worker in logs and metrics, from 1. The workers for HTTP come last.
         config: the configuration of the worker, with addresses that the supervisor has bound.
         counters: the inherited descriptor of the memory for metrics, or None without metrics.
     """
@@ -43,6 +43,11 @@ class Order:
     number: int
     config: Config
     counters: int | None = None
+
+    @property
+    def serves_http(self) -> bool:
+        """Whether the worker serves HTTP instead of gRPC."""
+        return self.config.http_listen is not None
 
     @property
     def stop_seconds(self) -> float:

@@ -42,22 +42,18 @@ def supervise(config: Config) -> None:
         ConfigError: an address is in use, or a worker cannot start.
     """
     if sys.platform != "linux":
-        message = "--workers above 1 needs Linux, because only there can processes share a port. Use --workers 1"
+        message = "--workers above 1 and --http-listen need Linux, because only there can processes share a port. Use "
+        message += "--workers 1, and `tensor-reshape http` beside the server"
         raise ConfigError(message)
     with ExitStack() as stack:
         # The supervisor replaces port 0 by a free port, because each worker would otherwise bind a different port.
         health = config.health_listen and _hold(config.health_listen, stack)
-        http = config.http_listen and _hold(config.http_listen, stack)
-        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
-        counts = config.metrics_listen is not None
-        slots = [
-            Slot(
-                Order(
-                    number=number, config=share, counters=os.memfd_create("tensor-reshape-metrics") if counts else None
-                )
-            )
-            for number in range(1, config.workers + 1)
-        ]
+        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health)
+        shares, http = [share] * config.workers, None
+        if config.http_listen is not None:
+            http = _hold(config.http_listen, stack)
+            shares += [config.for_http(http)] * config.http_workers
+        slots = [Slot(_make_order(number, share, config)) for number, share in enumerate(shares, 1)]
         for slot in slots:
             # Closing the slot kills its worker, so that no worker outlives the supervisor.
             stack.enter_context(closing(slot))
@@ -66,10 +62,15 @@ def supervise(config: Config) -> None:
             metrics_address = stack.enter_context(_show_metrics(config, config.metrics_listen, slots))
         ports = {
             "health_address": share.health_listen,
-            "http_address": share.http_listen,
+            "http_address": http,
             "metrics_address": metrics_address,
         }
         Supervisor(slots, lambda: announce(share.listen, config, **ports)).run()
+
+
+def _make_order(number: int, share: Config, config: Config) -> Order:
+    counters = None if config.metrics_listen is None else os.memfd_create("tensor-reshape-metrics")
+    return Order(number=number, config=share, counters=counters)
 
 
 def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
@@ -171,6 +172,8 @@ class Supervisor:
 
 def _hold(address: str, stack: ExitStack) -> str:
     """Keeps an address bound until `stack` is closed. Returns the address with its bound port."""
+    if address.startswith("unix:"):  # only one worker serves a unix socket, and it binds the socket itself
+        return address
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)

@@ -17,14 +17,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
-from tensor_reshape.server.runner import Runner, stop
+from tensor_reshape.server.process.stops import stop
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, REJECTION, Order
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.http.servers import HttpServer
+    from tensor_reshape.server.runner import Runner
 
 _STDIN = 0
 
@@ -57,9 +62,8 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     # signal, it sends the message HURRY to the workers, which then end running calls.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     with catch_signals((signal.SIGTERM,)) as signals:
-        runner = Runner(order.config, shares_ports=True)
-        if order.counters is not None:
-            runner.count_into(SharedCounters(list_methods(), order.counters))
+        counters = None if order.counters is None else SharedCounters(list_methods(), order.counters)
+        runner = _build_http(order, counters) if order.serves_http else _build_grpc(order, counters)
         runner.beat(partial(send, BEAT))
         runner.start()
         # The supervisor sends its second message (HURRY) only after a stop signal. If standard input becomes readable
@@ -71,6 +75,21 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
         cause = "SIGTERM" if signals in ready else "the supervisor has ended"
         stop(runner, cause, partial(_watch_supervisor, order.stop_seconds))
     ignore_signals(STOP_SIGNALS)  # the supervisor may send further signals to the worker
+
+
+def _build_grpc(order: Order, counters: SharedCounters | None) -> "Runner":
+    from tensor_reshape.server.runner import Runner  # noqa: PLC0415 - imports grpc
+
+    runner = Runner(order.config, shares_ports=True)
+    if counters is not None:
+        runner.count_into(counters)
+    return runner
+
+
+def _build_http(order: Order, counters: SharedCounters | None) -> "HttpServer":
+    from tensor_reshape.server.http.servers import HttpServer  # noqa: PLC0415 - an optional extra
+
+    return HttpServer(order.config, counters=counters, shares_ports=True)
 
 
 def _watch_supervisor(stop_seconds: float, hurry: threading.Event) -> None:

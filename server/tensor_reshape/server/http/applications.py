@@ -1,0 +1,306 @@
+"""The ASGI application: routes, the checks of Host and Origin, and the common headers.
+
+- A call of a method needs permission, and the limits of the server apply to it. Other routes, such as the probes,
+  reveal nothing about clients, and the cost of a request to such a route is bounded.
+- With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
+  the server. A server that only this machine can reach therefore requires a local name in the Host header.
+- A browser lets a page of another origin send a request with JSON only if the server allows it. The server allows only
+  the origins of `--http-allow-origin`.
+- The common headers prevent browsers from treating a response as a page, a script or a frame.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import TypeAlias
+
+from tensor_reshape.runtime.addresses import is_local
+from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.quotas import build_quotas
+from tensor_reshape.server.calls.sources import Sources
+from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.counted_methods import REFLECTION_METHODS, list_methods
+from tensor_reshape.server.http.admission import Admission
+from tensor_reshape.server.http.asgi import Message, Receive, Request, Scope, Send
+from tensor_reshape.server.http.calls import (
+    CLOSE,
+    CallServer,
+    ClientGoneError,
+    Exchange,
+    discard_body,
+    find_guard,
+    find_length,
+    send_reply,
+)
+from tensor_reshape.server.http.counters import HttpCounters
+from tensor_reshape.server.http.inference import InferenceRoutes
+from tensor_reshape.server.http.pages import DRAWING_PATH, OPENAPI_PATH, Pages, read_openapi
+from tensor_reshape.server.http.replies import INFERENCE_FORM, Form, HttpError, Reply, write_json
+from tensor_reshape.server.http.transcoder import Transcoder, find_form
+from tensor_reshape.server.metrics.shared_counters import SharedCounters
+from tensor_reshape.server.oip.inferences import Inference
+from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.process.pools import Pool
+from tensor_reshape.server.security.access import Access
+from tensor_reshape.server.security.reloads import RELOAD_SECONDS
+from tensor_reshape.server.server_info import describe_server
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.server_infos import build_info_method
+from tensor_reshape.server.watchers import Watchers
+
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""The host names that local pages and programs use for this machine."""
+
+THREADS = 8
+"""The number of threads for long work. Queries take turns, and more threads do not move more bytes."""
+
+_ALLOWED_HEADERS = (
+    "authorization, content-type, connect-protocol-version, connect-timeout-ms, x-request-id, traceparent, "
+    "inference-header-content-length"
+)
+_EXPOSED_HEADERS = "x-request-id, retry-after, inference-header-content-length, tensor-reshape-reason"
+_PORT = re.compile(":[0-9]{0,5}$")
+_CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
+_LOGGER = logging.getLogger(__name__)
+
+Answer: TypeAlias = Exchange | Reply
+"""What a route returns: a call that must be served, or a response."""
+
+Route: TypeAlias = Callable[[Request], Answer]
+
+
+class Application:
+    """The application. Only the thread of the event loop calls it.
+
+    Attributes:
+        is_serving: whether the server will continue to accept calls.
+        admission: the places and the memory of the process.
+        access: the certificates, tokens and permissions.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        counters: SharedCounters | None = None,
+        service: ReshapeService | None = None,
+        gates: Sequence[Gate] = (),
+        scrape: Callable[[], Reply] | None = None,
+    ) -> None:
+        """Reads the files of the configuration, and starts a thread.
+
+        Args:
+            config: the configuration, with the share of the memory budget of this process.
+            counters: the memory for metrics, or None without metrics.
+            service: a replacement for the service of `config`, for tests.
+            gates: additional gates after authentication.
+            scrape: returns the metrics for the path `/metrics`, which does not exist by default.
+
+        Raises:
+            ConfigError: a configured file is invalid.
+        """
+        self._config = config
+        self.is_serving = True
+        self.admission = Admission(config.max_calls, config.memory_budget_bytes)
+        self._service = service = service or ReshapeService(config.limits, make_turns=FairLock)
+        self.access = Access(config, (*list_methods(), *REFLECTION_METHODS))
+        self._watchers = Watchers(config)
+        self._pool = Pool(THREADS, "http")
+        self._counters = None if counters is None else HttpCounters(counters, list_methods())
+        self._calls = CallServer(
+            admission=self.admission,
+            pool=self._pool,
+            gates=Gates((*self.access.gates, *gates, *build_quotas(config))),
+            logs=self._watchers.logs,
+            sources=Sources(config.trusted_proxy),
+            counters=self._counters,
+            stall_seconds=config.stall_timeout_seconds,
+        )
+        self._keeper: asyncio.Task[None] | None = None
+        self._hosts = _find_hosts(config.http_listen)
+        self._origins = frozenset(config.http_allow_origin)
+        unary = (*service.methods.unary, build_info_method(describe_server(config)))
+        self._transcoder = Transcoder({method.name: method for method in unary}, config.max_message_bytes)
+        self._inference = InferenceRoutes(
+            Inference(service, config.limits), config.max_message_bytes, lambda: self.is_serving
+        )
+        self._posts: dict[str, Route] = {}
+        for path, rpc in self._transcoder.rpcs.items():
+            self._posts[path] = lambda request, rpc=rpc: self._transcoder.prepare(rpc, request)  # type: ignore[misc]
+        self._gets = self._build_gets(scrape)
+
+    def _build_gets(self, scrape: Callable[[], Reply] | None) -> dict[str, Route]:
+        pages = Pages(self._service)
+        self._posts[DRAWING_PATH] = pages.prepare_drawing
+        gets: dict[str, Route] = {
+            **pages.files,
+            "/healthz": lambda _: write_json(HTTPStatus.OK, {"status": "SERVING"}),
+            "/readyz": lambda _: self._report_readiness(),
+        }
+        # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
+        if self._config.reflects and not self._config.authenticates:
+            gets[OPENAPI_PATH] = lambda _: read_openapi()
+        if scrape is not None and not self._config.authenticates:
+            gets["/metrics"] = lambda _: scrape()
+        return gets
+
+    @property
+    def grace_seconds(self) -> int:
+        """Seconds that running calls may take to finish when the server stops."""
+        return max(1, round(self._config.shutdown_grace_seconds))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request, or the life cycle of the process."""
+        if self._keeper is None:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep_house())
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(Request(scope, receive), send)
+
+    def end(self) -> None:
+        """Sends the last spans, and ends the threads, which do not wait for running work."""
+        self._watchers.end()
+        self._pool.shutdown(wait=False)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.end()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _keep_house(self) -> None:
+        """Reloads changed files and updates the gauges, once a second."""
+        while True:
+            self.access.reload_changed_files()
+            if self._counters is not None:
+                self._counters.update(self.admission, self._service.lookups)
+            await asyncio.sleep(RELOAD_SECONDS)
+
+    async def _serve(self, request: Request, send: Send) -> None:
+        origin = request.find(b"origin")
+        if origin.lower() in self._origins:
+            send = _allow_origin(send, origin)
+        seconds = self._config.stall_timeout_seconds
+        try:
+            reply = await self._answer(request, send)
+            if reply is not None:
+                await send_reply(request, send, reply, seconds)
+        except ClientGoneError:
+            pass
+        except HttpError as error:
+            is_read = await discard_body(request)
+            headers = error.headers if is_read else {**error.headers, **CLOSE}
+            reply = self._find_form(request).write(error.status, error.failure, headers)
+            await send_reply(request, send, reply, seconds)
+
+    async def _answer(self, request: Request, send: Send) -> Reply | None:
+        """Serves a call and returns None, or returns the response to another request.
+
+        Raises:
+            HttpError: the request is no call.
+            ClientGoneError: the client has disconnected.
+        """
+        guard = find_guard(request)
+        length = find_length(request)
+        if guard is not None:
+            is_chunked = length is None
+            most = _CHUNK_FACTOR * self._config.max_message_bytes if length is None else length
+            guard.begin_request(most, is_chunked=is_chunked)
+        self._check_origin(request)
+        if request.method == "OPTIONS" and request.find(b"origin").lower() in self._origins:
+            return Reply(HTTPStatus.NO_CONTENT, (b"",), "")
+        try:
+            answer = self._find_route(request)(request)
+        except HttpError:
+            raise
+        except Exception:
+            _LOGGER.exception("bug")
+            raise HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR) from None
+        if isinstance(answer, Reply):
+            await discard_body(request)
+            return answer
+        await self._calls.serve(request, send, answer)
+        return None
+
+    def _find_route(self, request: Request) -> Route:
+        path = request.path
+        routes = {"GET": self._gets, "POST": self._posts}.get(request.method, {})
+        if path in routes:
+            return routes[path]
+        if path.startswith("/v2"):
+            return self._inference.prepare
+        allowed = [name for name, others in (("GET, HEAD", self._gets), ("POST", self._posts)) if path in others]
+        if allowed:
+            text = f"this path supports only {allowed[0]}"
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed[0]})
+        if self._counters is not None:
+            self._counters.count_other()
+        raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
+
+    def _check_origin(self, request: Request) -> None:
+        """Checks the Host and Origin headers.
+
+        Raises:
+            HttpError: one of them is not allowed.
+        """
+        host = request.find(b"host").lower()
+        if sum(name == b"host" for name, _ in request.scope["headers"]) != 1:
+            raise HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", "the request must have one Host header")
+        if self._hosts and _PORT.sub("", host) not in self._hosts:
+            text = f"the Host header must be one of {', '.join(sorted(self._hosts))}"
+            raise HttpError(HTTPStatus.MISDIRECTED_REQUEST, "PERMISSION_DENIED", text)
+        origin = request.find(b"origin").lower()
+        if origin and origin.partition("://")[2] != host and origin not in self._origins:
+            text = "pages of other origins may not use this server"
+            raise HttpError(HTTPStatus.FORBIDDEN, "PERMISSION_DENIED", text)
+
+    def _report_readiness(self) -> Reply:
+        status = HTTPStatus.OK if self.is_serving else HTTPStatus.SERVICE_UNAVAILABLE
+        # The names of the health statuses are those of gRPC's HealthCheckResponse.
+        return write_json(status, {"status": "SERVING" if self.is_serving else "NOT_SERVING"})
+
+    def _find_form(self, request: Request) -> Form:
+        return INFERENCE_FORM if request.path.startswith("/v2") else find_form(request)
+
+
+def build_from_environment() -> Application:
+    """Returns the application with the settings of the environment.
+
+    Raises:
+        ConfigError: the settings are invalid.
+    """
+    from tensor_reshape.server.http.commands import read_environment  # noqa: PLC0415 - imports click
+
+    config, counters, scrape = read_environment()
+    return Application(config, counters=counters, scrape=scrape)
+
+
+def _find_hosts(address: str | None) -> frozenset[str]:
+    """Returns the names that the Host header may have. An empty set allows any name."""
+    if address is None or not is_local(address):
+        return frozenset()
+    return LOCAL_HOSTS | {address.rpartition(":")[0].lower()}
+
+
+def _allow_origin(send: Send, origin: str) -> Send:
+    """Returns a function that sends a response whose headers let a page of another origin read it."""
+    headers = {
+        "access-control-allow-origin": origin,
+        "access-control-allow-methods": "GET, POST",
+        "access-control-allow-headers": _ALLOWED_HEADERS,
+        "access-control-expose-headers": _EXPOSED_HEADERS,
+        "vary": "origin",
+    }
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def send_allowed(event: Message) -> None:
+        if event["type"] == "http.response.start":
+            event["headers"] = [*event["headers"], *pairs]
+        await send(event)
+
+    return send_allowed

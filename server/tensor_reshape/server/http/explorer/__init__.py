@@ -1,1 +1,0 @@
-"""The shape explorer over HTTP, which has routes, a method, and the command `tensor-reshape explore`."""

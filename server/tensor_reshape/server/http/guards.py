@@ -1,0 +1,203 @@
+"""The guard of a connection, which stands between the socket and uvicorn's protocol and bounds what uvicorn does not.
+
+- A connection must send the headers of a request within `HEAD_SECONDS`. The time includes the TLS handshake.
+- Headers have at most `MAX_HEAD_BYTES`. While a request is served, a client may send its body and as many bytes of
+  further requests.
+- Chunks of a body are read in small pieces, because a chunk of one byte costs as much time as a large one.
+- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the oldest idle connection of the host
+  with the most connections is closed, or else the new one.
+
+The guard forwards bytes and knows nothing of HTTP. The application tells it when a request begins and ends.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_SECONDS = 10.0
+"""The time limit for the headers of a request, in seconds."""
+
+MAX_HEAD_BYTES = 32 * 1024
+"""The maximum size of the headers of a request, and of data that a client sends ahead."""
+
+MAX_CONNECTIONS = 512
+"""The maximum number of connections of a port. A connection with TLS takes 300 KiB of memory."""
+
+GUARD = "tensor_reshape.guard"
+"""The key of the guard in the state of ASGI's scope."""
+
+FindContext = Callable[[], ssl.SSLContext]
+"""Function that returns the TLS context for a new connection, with the current certificates."""
+
+_PIECE_BYTES, _CHUNKED_PIECE_BYTES = 256 * 1024, 4 * 1024
+_TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
+_BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
+_PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
+
+
+class Guard(asyncio.BufferedProtocol):
+    """The guard of one connection, which only the thread of the event loop uses.
+
+    Attributes:
+        host: the address of the peer.
+        certificate: the client's certificate and the names in it, with the keys of gRPC's `auth_context`.
+        is_busy: whether the application serves a request of this connection.
+    """
+
+    def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
+        """Makes the guard of a connection that is not open yet. `arguments` are those of uvicorn's protocol."""
+        self._inner = HttpToolsProtocol(**{**arguments, "app_state": {GUARD: self}})
+        self._connections, self._find_context = connections, find_context
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
+        self._timer: asyncio.TimerHandle | None = None
+        self._written = asyncio.Event()
+        self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
+        self.host, self.is_busy = "", False
+        self.certificate: Mapping[str, Sequence[bytes]] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admits a connection (see `asyncio`)."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for type checkers
+        self._transport, (self.host, *_) = transport, transport.get_extra_info("peername") or ("",)
+        if not self._connections.admit(self):
+            transport.abort()
+            return
+        self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
+        if self._find_context is None:
+            self._begin(transport)
+        else:
+            self._task = self._loop.create_task(self._start_tls(transport, self._find_context()))
+
+    async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        try:
+            secure = await self._loop.start_tls(
+                transport, self, context, server_side=True, ssl_shutdown_timeout=_TLS_END_SECONDS
+            )
+        except OSError:  # the client has disconnected, or the handshake has failed
+            secure = None
+        if secure is None:
+            self.abort()
+        else:
+            self._begin(secure)
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        self._transport, self.certificate = transport, _read_certificate(transport)
+        transport.set_write_buffer_limits(0)  # `flush` waits until the system has accepted the whole response
+        self._inner.connection_made(transport)
+        early, self._early = self._early, None
+        if early:
+            self._inner.data_received(early)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Returns the place for the next piece of data (see `asyncio`)."""
+        del sizehint
+        return _BUFFER[: self._piece]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Forwards a piece of data (see `asyncio`)."""
+        self._left -= nbytes
+        if self._left < 0:
+            self.abort()
+        elif self._early is not None:
+            self._early += bytes(_BUFFER[:nbytes])
+        else:
+            if self._timer is None and not self.is_busy:
+                self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
+            self._inner.data_received(bytes(_BUFFER[:nbytes]))
+
+    def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
+        """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
+        self._stop_timer()
+        self.is_busy, self._left = True, max_bytes + MAX_HEAD_BYTES
+        self._piece = _CHUNKED_PIECE_BYTES if is_chunked else _PIECE_BYTES
+
+    async def end_request(self, seconds: float) -> None:
+        """Waits until the client has read the response, or aborts the connection after `seconds`."""
+        self.is_busy, self._left, self._piece = False, MAX_HEAD_BYTES, MAX_HEAD_BYTES
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            try:
+                await asyncio.wait_for(self._written.wait(), seconds)
+            except TimeoutError:
+                self.abort()
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_writing(self) -> None:
+        """See `asyncio`."""
+        self._written.clear()
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """See `asyncio`."""
+        self._written.set()
+        self._inner.resume_writing()
+
+    def eof_received(self) -> None:
+        """See `asyncio`."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio`."""
+        del exc  # after an exception, uvicorn would leave its idle timer running
+        self._connections.discard(self)
+        self._stop_timer()
+        self._written.set()
+        if self._early is None:
+            self._inner.connection_lost(None)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Connections:
+    """The connections of a port."""
+
+    def __init__(self) -> None:
+        """Creates an empty set."""
+        self._open = dict[Guard, None]()  # in the order of their arrival
+
+    def __len__(self) -> int:
+        """Returns the number of connections. Any thread may call this method."""
+        return len(self._open)
+
+    def admit(self, guard: Guard) -> bool:
+        """Adds a connection, or returns False if there is no place for it."""
+        if len(self._open) >= MAX_CONNECTIONS:
+            counts = Counter(one.host for one in self._open)
+            ((host, most),) = counts.most_common(1)
+            host = host if most > counts[guard.host] + 1 else guard.host
+            idle = next((one for one in self._open if one.host == host and not one.is_busy), None)
+            if idle is None:
+                return False
+            idle.abort()
+            self.discard(idle)
+        self._open[guard] = None
+        return True
+
+    def discard(self, guard: Guard) -> None:
+        """Removes a connection, if it is present."""
+        self._open.pop(guard, None)
+
+
+def _read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
+    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    content = tls.getpeercert(binary_form=True) if tls is not None else None
+    if tls is None or content is None:
+        return {}
+    properties: dict[str, list[bytes]] = {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(content).encode()]}
+    # The variable has the type Any, because the type stubs of Python also allow other kinds of names.
+    names: Any = (tls.getpeercert() or {}).get("subjectAltName", ())
+    for kind, value in names:
+        if kind in _PROPERTIES:
+            properties.setdefault(_PROPERTIES[kind], []).append(value.encode())
+    return properties

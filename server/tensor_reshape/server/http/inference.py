@@ -1,0 +1,173 @@
+"""The Open Inference Protocol over REST.
+
+A method has the name of the same method over gRPC. Tokens, permissions, quotas, metrics and logs therefore treat a call
+over REST like a call over gRPC.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.server.http.asgi import Request
+from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange, find_length
+from tensor_reshape.server.http.replies import BINARY_TYPE, INFERENCE_FORM, LENGTH_HEADER, HttpError, Reply
+from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES, check_encoding
+from tensor_reshape.server.oip import metadata
+from tensor_reshape.server.oip.inferences import Inference
+from tensor_reshape.server.oip.json_requests import read_infer_request
+from tensor_reshape.server.oip.json_responses import describe_message, write_infer_response, write_json
+from tensor_reshape.server.oip.messages import Respond, find_class, find_path
+from tensor_reshape.server.oip.requests import InferCall
+from tensor_reshape.server.service.method_tables import IsOver
+from tensor_reshape.server.service.methods import LIGHT_BYTES
+from tensor_reshape.wire.tensors import TensorView
+
+_LENGTH = re.compile("[0-9]{1,10}")
+_MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
+_LIVE, _READY = "/v2/health/live", "/v2/health/ready"
+
+
+class InferenceRoutes:
+    """The routes of the protocol."""
+
+    def __init__(self, inference: Inference, max_bytes: int, is_ready: Callable[[], bool]) -> None:
+        """Makes the routes.
+
+        Args:
+            inference: executes the inference requests.
+            max_bytes: the maximum size of a body.
+            is_ready: returns whether the server accepts calls and will continue to accept calls.
+        """
+        self._inference, self._max_bytes, self._is_ready = inference, max_bytes, is_ready
+        statistics = ("ModelStatistics", partial(metadata.describe_statistics, inference.statistics), "")
+        self._paths: dict[str, tuple[str, tuple[str, Respond, str]]] = {
+            "/v2": ("GET", ("ServerMetadata", metadata.describe_server, "")),
+            "/v2/models/stats": ("GET", statistics),
+            "/v2/repository/index": ("POST", ("RepositoryIndex", metadata.list_models, "models")),
+        }
+        self._model_paths: dict[str, tuple[str, Respond, str]] = {
+            "": ("ModelMetadata", metadata.describe_model, ""),
+            "/config": ("ModelConfig", metadata.configure_model, "config"),
+            "/stats": statistics,
+        }
+
+    def prepare(self, request: Request) -> Exchange | Reply:
+        """Returns the call of a request, or the response if the request is a probe.
+
+        Raises:
+            HttpError: the path does not exist, or the headers are invalid.
+        """
+        check_encoding(request)
+        path = request.path.rstrip("/")
+        if path in {_LIVE, _READY}:
+            _check_method(request, "GET")
+            name, good = path.rpartition("/")[2], path == _LIVE or self._is_ready()
+            return Reply(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, (write_json({name: good}),))
+        if path in self._paths:
+            method, described = self._paths[path]
+            _check_method(request, method)
+            return _describe(*described, {})
+        match = _MODEL.fullmatch(path)
+        if match is None:
+            raise _reject_path()
+        parameters = {"name": match["name"], "version": match["version"] or ""}
+        rest = match["rest"]
+        if rest == "/infer":
+            _check_method(request, "POST")
+            return self._prepare_infer(request, **parameters)
+        _check_method(request, "GET")
+        if rest == "/ready":
+            return _report_model(parameters)
+        if rest not in self._model_paths:
+            raise _reject_path()
+        return _describe(*self._model_paths[rest], parameters)
+
+    def _prepare_infer(self, request: Request, name: str, version: str) -> Exchange:
+        given = request.headers.get(LENGTH_HEADER.encode())
+        length = find_length(request)
+        if given is not None and not _LENGTH.fullmatch(given.decode("latin-1")):
+            raise _reject_json_length()
+        json_length = None if given is None else int(given)
+        if (json_length if json_length is not None else length or 0) > MAX_JSON_BYTES:
+            text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
+            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RESOURCE_EXHAUSTED", text, Reason.MESSAGE_TOO_LARGE)
+        exchange = _Infer(self._inference, json_length, name, version)
+        is_json = json_length is None
+        return Exchange(
+            find_path("ModelInfer"),
+            INFERENCE_FORM,
+            exchange.respond,
+            exchange.respond_light,
+            MAX_JSON_BYTES if is_json else self._max_bytes,
+            JSON_MEMORY_FACTOR if is_json else MEMORY_FACTOR,
+        )
+
+
+class _Infer:
+    """One inference request."""
+
+    def __init__(self, inference: Inference, json_length: int | None, name: str, version: str) -> None:
+        self._inference, self._json_length = inference, json_length
+        self._name, self._version = name, version
+
+    def respond(self, body: bytes, is_over: IsOver) -> Reply:
+        """Returns the response to a body."""
+        given = read_infer_request(body, self._find_json_length(body), self._name, self._version)
+        return self._inference.execute(given.request, partial(_write, given.is_binary), is_over)
+
+    def respond_light(self, body: bytes) -> Reply | None:
+        """Returns the response to a body, or None if that may take long."""
+        json_length = self._find_json_length(body)
+        if json_length > LIGHT_JSON_BYTES or len(body) > LIGHT_BYTES:
+            return None
+        given = read_infer_request(body, json_length, self._name, self._version)
+        return self._inference.execute_light(given.request, partial(_write, given.is_binary))
+
+    def _find_json_length(self, body: bytes) -> int:
+        if self._json_length is None:
+            return len(body)
+        if self._json_length > len(body):
+            raise _reject_json_length()
+        return self._json_length
+
+
+def _write(is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAnswer | None) -> Reply:  # noqa: FBT001 - bound by `partial`
+    header, payload = write_infer_response(call, output, answer, is_binary=is_binary)
+    if payload is None:
+        return Reply(HTTPStatus.OK, (header,))
+    return Reply(HTTPStatus.OK, (header, payload), BINARY_TYPE, {LENGTH_HEADER: str(len(header))})
+
+
+def _describe(name: str, respond: Respond, field: str, parameters: dict[str, str]) -> Exchange:
+    """Returns the call of a method whose request has only the name and the version of a model."""
+
+    def write(_body: bytes) -> Reply:
+        described = describe_message(respond(find_class(f"{name}Request")(**parameters)))
+        return Reply(HTTPStatus.OK, (write_json(described[field] if field else described),))
+
+    return Exchange(find_path(name), INFERENCE_FORM, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
+
+
+def _report_model(parameters: dict[str, str]) -> Reply:
+    ready = metadata.is_model_ready(find_class("ModelReadyRequest")(**parameters))
+    status = HTTPStatus.OK if ready else HTTPStatus.NOT_FOUND
+    return Reply(status, (write_json({"name": parameters["name"], "ready": ready}),))
+
+
+def _check_method(request: Request, method: str) -> None:
+    if request.method != method:
+        text = f"this path supports only {method}"
+        headers = {"allow": "GET, HEAD" if method == "GET" else method}
+        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers=headers)
+
+
+def _reject_path() -> HttpError:
+    return HttpError(HTTPStatus.NOT_FOUND, "NOT_FOUND", "this path does not exist")
+
+
+def _reject_json_length() -> HttpError:
+    text = "Inference-Header-Content-Length must be the number of bytes of the JSON at the beginning of the body"
+    return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text, Reason.MESSAGE_MALFORMED)

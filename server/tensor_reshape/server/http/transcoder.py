@@ -1,0 +1,165 @@
+"""The unary methods of the API over HTTP: JSON, protobuf messages, and the Connect protocol (connectrpc.com).
+
+- A method has the same path as over gRPC, for example `/tensor_reshape.v1.ReshapeService/InferShape`. Gateways such as
+  grpc-gateway and Envoy's transcoder use the same paths.
+- A body is JSON in protobuf's mapping (`application/json`) or a protobuf message (`application/proto`). The response
+  has the type of the request.
+- A request with the header `connect-protocol-version` gets its errors in Connect's form, and `connect-timeout-ms` is
+  its deadline.
+- A request with duplicate names, unknown names or text that is not UTF-8 is rejected. In a response, 64-bit numbers are
+  strings, because JavaScript cannot represent all of them as numbers.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from http import HTTPStatus
+
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.http.asgi import Request
+from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
+from tensor_reshape.server.http.replies import CONNECT_FORM, JSON_FORM, JSON_TYPE, PROTO_TYPE, Form, HttpError, Reply
+from tensor_reshape.server.service.method_tables import IsOver, Method
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.json_messages import parse_json, read_message, reject_json, write_message
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
+
+CONNECT_VERSION = b"connect-protocol-version"
+"""The header of requests that use the Connect protocol."""
+
+MAX_QUESTION_BYTES = 64 * 1024
+"""The maximum size of a query in bytes. The JSON of a valid query of rank 64 is smaller than 20 KiB."""
+
+MAX_BATCH_BYTES = 1024 * 1024
+"""The maximum size of a batch in bytes."""
+
+LIGHT_JSON_BYTES = 4 * 1024
+"""The maximum size of JSON that the event loop parses, in bytes. This takes some milliseconds at most."""
+
+MAX_JSON_BYTES = 1024 * 1024
+"""The size in bytes above which JSON may have only `MAX_JSON_PARTS` parts, such as JSON that contains a tensor."""
+
+MAX_JSON_PARTS = 16 * 1024
+"""The maximum number of commas and opening brackets of long JSON."""
+
+_TIMEOUT = b"connect-timeout-ms"
+_LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is copied and decoded
+_SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_BYTES}
+_SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
+_TYPES = frozenset({JSON_TYPE, PROTO_TYPE})
+_NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?(?!utf-?8\b)', re.IGNORECASE)
+
+
+class Rpc:
+    """A unary method with its message classes."""
+
+    def __init__(self, method: Method, request: type[Message], response: type[Message]) -> None:
+        """Keeps the parts of a method."""
+        self.method, self._request, self._response = method, request, response
+
+    def respond(self, is_json: bool, body: bytes, is_over: IsOver) -> Reply:  # noqa: FBT001 - bound by `partial`
+        """Returns the response to a body."""
+        return self._reply(self.method.respond(self._read(body, is_json=is_json), is_over), is_json=is_json)
+
+    def respond_light(self, is_json: bool, body: bytes) -> Reply | None:  # noqa: FBT001 - bound by `partial`
+        """Returns the response to a body, or None if that may take long."""
+        if is_json and len(body) > LIGHT_JSON_BYTES:
+            return None
+        response = self.method.respond_light(self._read(body, is_json=is_json))
+        return None if response is None else self._reply(response, is_json=is_json)
+
+    def _read(self, body: bytes, *, is_json: bool) -> bytes:
+        if not is_json:
+            return body
+        return read_message(self._request, parse_json(decode_json(body))).SerializeToString()
+
+    def _reply(self, response: bytes, *, is_json: bool) -> Reply:
+        if not is_json:
+            return Reply(HTTPStatus.OK, (response,), PROTO_TYPE)
+        return Reply(HTTPStatus.OK, (write_message(self._response.FromString(response)),))
+
+
+class Transcoder:
+    """The unary methods of the API."""
+
+    def __init__(self, methods: Mapping[str, Method], max_bytes: int) -> None:
+        """Makes the transcoder of `methods`, by path. Messages with tensors have at most `max_bytes`."""
+        described = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].methods
+        self._max_bytes = max_bytes
+        self.rpcs = {
+            path: Rpc(methods[path], GetMessageClass(method.input_type), GetMessageClass(method.output_type))
+            for method in described
+            if (path := f"/{method.containing_service.full_name}/{method.name}") in methods
+        }
+
+    def prepare(self, rpc: Rpc, request: Request) -> Exchange:
+        """Returns the call of a request.
+
+        Raises:
+            HttpError: the headers of the request are invalid.
+        """
+        check_encoding(request)
+        is_json, seconds = request.content_type == JSON_TYPE, CALL_SECONDS
+        if request.content_type not in _TYPES or (is_json and _CHARSET.search(request.find(b"content-type"))):
+            text = f"the content type must be {JSON_TYPE} in UTF-8 or {PROTO_TYPE}"
+            raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", text)
+        if request.headers.get(CONNECT_VERSION, b"1") != b"1":
+            raise _reject_header(CONNECT_VERSION, "must be 1")
+        if _TIMEOUT in request.headers:
+            milliseconds = request.find(_TIMEOUT)
+            if not _NUMBER.fullmatch(milliseconds):
+                raise _reject_header(_TIMEOUT, "must be a number of at most ten digits")
+            seconds = min(seconds, int(milliseconds) / 1000)
+        path = rpc.method.name
+        max_bytes = _SMALL.get(path, self._max_bytes if not is_json else 4 * self._max_bytes // 3 + MAX_QUESTION_BYTES)
+        factor = JSON_MEMORY_FACTOR if path in _SMALL else _LARGE_JSON_MEMORY_FACTOR
+        return Exchange(
+            path,
+            find_form(request),
+            partial(rpc.respond, is_json),
+            partial(rpc.respond_light, is_json),
+            max_bytes,
+            factor if is_json else MEMORY_FACTOR,
+            seconds,
+        )
+
+
+def find_form(request: Request) -> Form:
+    """Returns the form of errors of a request."""
+    return CONNECT_FORM if CONNECT_VERSION in request.headers else JSON_FORM
+
+
+def check_encoding(request: Request) -> None:
+    """Rejects a compressed body.
+
+    Raises:
+        HttpError: the body is compressed.
+    """
+    if request.find(b"content-encoding").lower() not in {"", "identity"}:
+        text = "this server does not accept compressed bodies: omit the Content-Encoding header"
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UNIMPLEMENTED", text, Reason.MESSAGE_MALFORMED)
+
+
+def decode_json(body: bytes) -> str:
+    """Returns the text of a body, whose parts are bounded before they are parsed.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+        LimitError: MESSAGE_TOO_LARGE.
+    """
+    if len(body) > MAX_JSON_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_JSON_PARTS:
+        text = f"JSON of more than {MAX_JSON_BYTES} bytes may have at most {MAX_JSON_PARTS} commas and brackets"
+        raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, limit=MAX_JSON_PARTS)
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        problem = f"the body is not UTF-8 at byte {error.start}"
+        raise reject_json(problem) from None
+
+
+def _reject_header(name: bytes, text: str) -> HttpError:
+    return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", f"{name.decode()} {text}")
