@@ -5,18 +5,25 @@ generator version that is pinned in the package's `pyproject.toml`, so the gener
 minimum version of protobuf. The output directories are configured there, too. Generated files are not committed.
 
 Other files are written as descriptors for the server. A generated module of the Open Inference Protocol or of gRPC's
-health service would register the same names as their clients do, and would need the protobuf of its generator. The
-definition is also written with its comments, which generated modules do not contain.
+health service would register the same names as their clients do, and would need the protobuf of its generator.
+
+The OpenAPI description of the HTTP port is written, too. `openapi.py` builds it from the definitions with their
+comments, which generated modules do not contain.
 """
 
+import json
 import shutil
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PROTOS = Path(__file__).parent
 SOURCES = sorted((PROTOS / "tensor_reshape" / "v1").glob("*.proto"))
+OPEN_INFERENCE = PROTOS / "inference" / "open_inference.proto"
 
 
 def generate_stubs(output_root: Path) -> None:
@@ -43,13 +50,20 @@ def generate_descriptors(source: Path, package: Path) -> None:
     _compile(f"--descriptor_set_out={package / source.stem}.binpb", str(source))
 
 
-def generate_comments(package: Path) -> None:
-    """Writes the descriptors of the protobuf definition, with its comments, into a package of the server.
+def generate_openapi(target: Path, version: str) -> None:
+    """Writes the OpenAPI description of this version to a file.
 
     Raises:
         RuntimeError: as `generate_stubs`.
     """
-    _compile("--include_source_info", f"--descriptor_set_out={package / 'contract.binpb'}", *map(str, SOURCES))
+    # Hatchling loads this file by its path, so `import` does not find the other file.
+    openapi = ModuleType("openapi")
+    SourceFileLoader("openapi", str(PROTOS / "openapi.py")).exec_module(openapi)
+    with TemporaryDirectory() as folder:
+        descriptors = Path(folder, "descriptors.binpb")
+        _compile("--include_source_info", f"--descriptor_set_out={descriptors}", *map(str, [*SOURCES, OPEN_INFERENCE]))
+        document = openapi.build_document(descriptors.read_bytes(), version)
+    target.write_text(json.dumps(document, separators=(",", ":")))
 
 
 def _compile(*arguments: str) -> None:
@@ -70,5 +84,5 @@ class ContractBuildHook(BuildHookInterface[Any]):
             generate_stubs(Path(self.root, self.config["stubs"]))
             for source, package in self.config.get("descriptors", {}).items():
                 generate_descriptors(PROTOS / source, Path(self.root, package))
-            if "comments" in self.config:
-                generate_comments(Path(self.root, self.config["comments"]))
+            if "openapi" in self.config:
+                generate_openapi(Path(self.root, self.config["openapi"]), self.metadata.version)

@@ -15,6 +15,7 @@ GENERATED = [
     f"{name}{suffix}" for name in CONTRACT for suffix in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 ]
 GENERATED_ENDINGS = {".pyc", ".binpb"}
+OPENAPI = "openapi.json"  # generated, too
 GRPC_VERSION = re.compile(r"^GRPC_GENERATED_VERSION = '(.+)'$", re.MULTILINE)
 PROTOBUF_VERSION = re.compile(
     r"ValidateProtobufRuntimeVersion\(\s*_runtime_version\.Domain\.PUBLIC,\s*(\d+),\s*(\d+),\s*(\d+),"
@@ -37,7 +38,7 @@ def list_files() -> dict[str, Path]:
         files |= {
             path.relative_to(ROOT / root).as_posix(): path
             for path in found
-            if path.suffix not in GENERATED_ENDINGS and path.parent.name != "v1"
+            if path.suffix not in GENERATED_ENDINGS and path.parent.name != "v1" and path.name != OPENAPI
         }
     return files
 
@@ -46,8 +47,8 @@ def test_wheel_contains_every_package_and_nothing_else(wheel_files: dict[str, by
     files = list_files()
     # Generated from protos/. In the repository, git ignores these files.
     generated = {f"tensor_reshape/v1/{name}" for name in ("__init__.py", "py.typed", *GENERATED)}
-    described = ("builtin/health", "builtin/reflection", "http/contract", "oip/open_inference")
-    generated |= {f"tensor_reshape/server/{name}.binpb" for name in described}
+    described = ("builtin/health.binpb", "builtin/reflection.binpb", "oip/open_inference.binpb", f"http/{OPENAPI}")
+    generated |= {f"tensor_reshape/server/{name}" for name in described}
 
     assert {name for name in wheel_files if ".dist-info/" not in name} == files.keys() | generated
     assert [name for name, path in files.items() if wheel_files[name] != path.read_bytes()] == []
@@ -61,8 +62,10 @@ def test_sdist_contains_all_sources_and_no_generated_files(wheel: Path):
 
     protos = {f"protos/tensor_reshape/v1/{name}.proto" for name in CONTRACT}
     pages = {"LICENSE", "README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/reference/errors.md"}
-    assert protos | pages | {"protos/generate.py", "tests/conftest.py"} <= set(map(str, paths))
-    assert [path for path in paths if "_pb2" in path.name or path.suffix == ".pyc" or "__pycache__" in path.parts] == []
+    build = {"protos/generate.py", "protos/openapi.py"}
+    assert protos | pages | build | {"tests/conftest.py"} <= set(map(str, paths))
+    generated = [path for path in paths if "_pb2" in path.name or path.name == OPENAPI]
+    assert generated + [path for path in paths if path.suffix == ".pyc" or "__pycache__" in path.parts] == []
 
 
 def test_dependency_minimums_match_the_generated_protobuf_code(
