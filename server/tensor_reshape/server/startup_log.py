@@ -10,6 +10,7 @@ from importlib.metadata import version
 from tensor_reshape.server.config import Config
 
 _LOGGER = logging.getLogger(__name__)
+_OF_GRPC = {"io_engine", "workers", "max_connections"}
 _LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls", "max_connections")
 
 
@@ -46,7 +47,8 @@ def announce(
 def announce_http(address: str, config: Config) -> None:
     """Logs records for a process that serves only HTTP at `address`."""
     _LOGGER.info("listening for HTTP", extra={"address": address, "tls": config.tls is not None})
-    _LOGGER.info("serving", extra=_list_facts([], config) | {"http_address": address})
+    facts = {name: fact for name, fact in _list_facts([address], config).items() if name not in _OF_GRPC}
+    _LOGGER.info("serving", extra=facts)
 
 
 def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:

@@ -41,8 +41,12 @@ class Admission:
         if len(self) >= self.max_requests or self._requests[host] >= max(1, self.max_requests // 2):
             raise _reject("the server serves too many requests")
         place = Place(self, host)
-        place.grow(size)
         self._requests[host] += 1
+        try:
+            place.grow(size)
+        except LimitError:
+            self.leave(host)
+            raise
         return place
 
     def change(self, host: str, size: int) -> None:
@@ -51,8 +55,7 @@ class Admission:
         Raises:
             LimitError: SERVER_BUSY, if there is not enough memory.
         """
-        is_first = not self._bytes[host]
-        most = self.max_bytes if is_first else self.max_bytes // 2
+        most = self.max_bytes if self._requests[host] == 1 else self.max_bytes // 2
         if size > 0 and (self.used_bytes + size > self.max_bytes or self._bytes[host] + size > most):
             raise _reject("the server has no free memory")
         self.used_bytes += size

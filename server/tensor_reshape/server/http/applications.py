@@ -24,7 +24,7 @@ from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.counted_methods import REFLECTION_METHODS, list_methods
 from tensor_reshape.server.http.admission import Admission
-from tensor_reshape.server.http.asgi import Message, Receive, Request, Scope, Send
+from tensor_reshape.server.http.asgi import Message, Receive, Request, Scope, Send, repeat
 from tensor_reshape.server.http.calls import (
     CLOSE,
     CallServer,
@@ -32,7 +32,6 @@ from tensor_reshape.server.http.calls import (
     Exchange,
     discard_body,
     find_guard,
-    find_length,
     send_reply,
 )
 from tensor_reshape.server.http.counters import HttpCounters
@@ -155,7 +154,7 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request, or the life cycle of the process."""
         if self._keeper is None:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep_house())
+            self._keeper = asyncio.get_running_loop().create_task(repeat(RELOAD_SECONDS, self._keep_house))
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
@@ -173,13 +172,11 @@ class Application:
         self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _keep_house(self) -> None:
-        """Reloads changed files and updates the gauges, once a second."""
-        while True:
-            self.access.reload_changed_files()
-            if self._counters is not None:
-                self._counters.update(self.admission, self._service.lookups)
-            await asyncio.sleep(RELOAD_SECONDS)
+    def _keep_house(self) -> None:
+        """Reloads changed files and updates the gauges. This runs once a second."""
+        self.access.reload_changed_files()
+        if self._counters is not None:
+            self._counters.update(self.admission, self._service.lookups)
 
     async def _serve(self, request: Request, send: Send) -> None:
         origin = request.find(b"origin")
@@ -206,7 +203,7 @@ class Application:
             ClientGoneError: the client has disconnected.
         """
         guard = find_guard(request)
-        length = find_length(request)
+        length = request.length
         if guard is not None:
             is_chunked = length is None
             most = _CHUNK_FACTOR * self._config.max_message_bytes if length is None else length

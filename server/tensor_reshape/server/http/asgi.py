@@ -1,5 +1,8 @@
 """The types of ASGI (https://asgi.readthedocs.io), and an HTTP request."""
 
+import asyncio
+import logging
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -10,6 +13,10 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+
+_LENGTH = re.compile(b"[0-9]{1,10}")
+_LOGGER = logging.getLogger(__name__)
 
 
 class Request:
@@ -39,11 +46,13 @@ class Request:
         """The content type in lower case, without its parameters."""
         return self.find(b"content-type").partition(";")[0].strip().lower()
 
-    @property
-    def host(self) -> str:
-        """The address of the peer, or an empty text if the ASGI server does not know it."""
-        client = self.scope.get("client")
-        return client[0] if client else ""
+    @cached_property
+    def length(self) -> int | None:
+        """The size of the body, or None if the body has chunks. A number of more than ten digits counts as 10^10."""
+        if b"transfer-encoding" in self.headers:
+            return None
+        length = self.headers.get(b"content-length", b"0")
+        return int(length) if _LENGTH.fullmatch(length) else 10**10
 
     @property
     def peer(self) -> str:
@@ -60,3 +69,14 @@ class Request:
         """The headers as gRPC metadata. Headers that gRPC does not accept are omitted."""
         pairs = ((name.decode("latin-1"), value) for name, value in self.scope["headers"])
         return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
+
+
+async def repeat(seconds: float, task: Callable[[], object]) -> None:
+    """Calls `task` every `seconds`."""
+    while True:
+        try:
+            task()
+        except Exception:
+            # The loop continues after a bug of a task, because the server needs the next calls.
+            _LOGGER.exception("bug")
+        await asyncio.sleep(seconds)

@@ -9,7 +9,6 @@
 """
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -63,7 +62,6 @@ COMMON_HEADERS = MappingProxyType(
 
 _FIRST_BYTES = 4096  # of a chunked body, for which memory is reserved before it arrives
 _DISCARD_SECONDS = 5.0
-_LENGTH = re.compile("[0-9]{1,10}")
 
 
 class ClientGoneError(Exception):
@@ -182,7 +180,7 @@ class CallServer:
         rejection = self._gates.find_rejection(info)
         if rejection is not None:
             raise rejection
-        size = min(find_length(request) or _FIRST_BYTES, exchange.max_bytes)
+        size = min(request.length or _FIRST_BYTES, exchange.max_bytes)
         return self._admission.enter(info.address, size * exchange.memory_factor)
 
     async def _read(self, request: Request, exchange: Exchange, place: Place) -> bytes:
@@ -194,7 +192,7 @@ class CallServer:
             ClientGoneError: the client has disconnected.
         """
         limit, factor = exchange.max_bytes, exchange.memory_factor
-        length = find_length(request)
+        length = request.length
         if length is not None and length > limit:
             raise _reject_size(length, limit)
         parts, size = list[bytes](), 0
@@ -305,21 +303,6 @@ async def await_disconnect(request: Request) -> None:
     """Waits until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def find_length(request: Request) -> int | None:
-    """Returns the size of the body, or None if the body has chunks.
-
-    Raises:
-        HttpError: the Content-Length is too long.
-    """
-    if b"transfer-encoding" in request.headers:
-        return None
-    length = request.find(b"content-length") or "0"
-    if not _LENGTH.fullmatch(length):
-        text = "the Content-Length header must have at most ten digits"
-        raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "INVALID_ARGUMENT", text, Reason.MESSAGE_TOO_LARGE, CLOSE)
-    return int(length)
 
 
 def find_guard(request: Request) -> Guard | None:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.http.asgi import Request
-from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange, find_length
+from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
 from tensor_reshape.server.http.replies import BINARY_TYPE, INFERENCE_FORM, LENGTH_HEADER, HttpError, Reply
 from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES, check_encoding
 from tensor_reshape.server.oip import metadata
@@ -87,11 +87,10 @@ class InferenceRoutes:
 
     def _prepare_infer(self, request: Request, name: str, version: str) -> Exchange:
         given = request.headers.get(LENGTH_HEADER.encode())
-        length = find_length(request)
         if given is not None and not _LENGTH.fullmatch(given.decode("latin-1")):
             raise _reject_json_length()
         json_length = None if given is None else int(given)
-        if (json_length if json_length is not None else length or 0) > MAX_JSON_BYTES:
+        if (json_length if json_length is not None else request.length or 0) > MAX_JSON_BYTES:
             text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
             raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RESOURCE_EXHAUSTED", text, Reason.MESSAGE_TOO_LARGE)
         exchange = _Infer(self._inference, json_length, name, version)

@@ -14,6 +14,7 @@ import uvicorn
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.http.applications import Application
+from tensor_reshape.server.http.asgi import repeat
 from tensor_reshape.server.http.guards import Connections, Guard
 from tensor_reshape.server.process.housekeeping import CHECK_SECONDS, MemoryReturner, end_process
 from tensor_reshape.server.transport.listeners import share, take
@@ -109,18 +110,12 @@ class HttpPort:
             end_process("the thread that serves HTTP has ended")
 
     async def _serve(self) -> None:
-        repeated = [asyncio.ensure_future(_repeat(*task)) for task in self._tasks]
+        repeated = [asyncio.ensure_future(repeat(*task)) for task in self._tasks]
         try:
             await self._server.serve(list(self._listeners))
         finally:
             for task in repeated:
                 task.cancel()
-
-
-async def _repeat(seconds: float, task: Callable[[], object]) -> None:
-    while True:
-        task()
-        await asyncio.sleep(seconds)
 
 
 def _prepare(listener: socket.socket) -> None:
