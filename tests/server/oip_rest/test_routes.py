@@ -8,7 +8,8 @@ import pytest
 
 from http_calls import request
 from in_process import ANY_PORT, run_runner
-from rest_requests import change_body, send_infer, write_body
+from infer_bodies import change_body, write_body
+from rest_requests import send_infer
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.oip_rest.responses import LENGTH_HEADER, REASON_HEADER

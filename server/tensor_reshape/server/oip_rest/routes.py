@@ -20,25 +20,13 @@ from tensor_reshape.server.http.requests import CLOSE
 from tensor_reshape.server.http.responses import build_headers
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference
+from tensor_reshape.server.oip.json_requests import InferBody, read_infer_request
+from tensor_reshape.server.oip.json_responses import describe_message, write_infer_response, write_json
 from tensor_reshape.server.oip.messages import InferMessage, Respond, find_class, find_path
 from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.oip.requests import InferCall
-from tensor_reshape.server.oip_rest.requests import (
-    MAX_JSON_BYTES,
-    InferBody,
-    discard_body,
-    find_infer_error,
-    read_infer_body,
-)
-from tensor_reshape.server.oip_rest.responses import (
-    BINARY_TYPE,
-    LENGTH_HEADER,
-    RestForm,
-    build_error,
-    describe_message,
-    write_json,
-    write_reply,
-)
+from tensor_reshape.server.oip_rest.requests import MAX_JSON_BYTES, discard_body, find_infer_error
+from tensor_reshape.server.oip_rest.responses import BINARY_TYPE, LENGTH_HEADER, RestForm, build_error
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import LIGHT_BYTES
 from tensor_reshape.server.service.works import Work, always
@@ -80,10 +68,10 @@ class InferExchange(RestForm):
         return self._inference.execute_light(given.request, partial(self._write, given.is_binary))
 
     def _read(self, body: bytes) -> InferBody:
-        return read_infer_body(body, self._json_length, self._name, self._version)
+        return read_infer_request(body, self._json_length, self._name, self._version)
 
     def _write(self, is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAnswer | None) -> bytes:  # noqa: FBT001 - bound by `partial`
-        header, payload = write_reply(call, output, answer, is_binary=is_binary)
+        header, payload = write_infer_response(call, output, answer, is_binary=is_binary)
         if payload is None:
             return header
         self._reply_length = len(header)
