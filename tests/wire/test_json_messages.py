@@ -1,6 +1,8 @@
 """Messages as JSON. `server/http/test_json_methods` has the errors of malformed JSON."""
 
 import json
+import math
+from typing import Any
 
 import pytest
 from google.protobuf import json_format
@@ -13,6 +15,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import STATIC_RESHAPE
 from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
 from tensor_reshape.wire.json_messages import describe_message, parse_json, read_message, write_message
@@ -133,3 +136,17 @@ def test_error_of_text_that_is_not_json_names_the_place(text: str, message: str)
     with pytest.raises(InvalidRequestError) as caught:
         parse_json(text)
     assert caught.value.message == message
+
+
+def test_float_that_is_not_a_number_is_rejected_by_name():
+    for value, shown in (([1], "[1]"), (True, "true"), ("x", '"x"'), ({}, "{}")):
+        with pytest.raises(InvalidRequestError) as caught:
+            read_message(find_class("ModelInferRequest"), {"parameters": {"a": {"double_param": value}}})
+        assert caught.value.message == f"parameters[a].double_param is {shown}, not a number"
+
+
+def test_float_may_be_a_number_or_the_text_of_one():
+    for value, number in ((1, 1), (2.5, 2.5), ("-1e-3", -0.001), ("Infinity", math.inf), ("NaN", math.nan)):
+        document = {"parameters": {"a": {"double_param": value}}}
+        message: Any = read_message(find_class("ModelInferRequest"), document)
+        assert message.parameters["a"].double_param == pytest.approx(number, nan_ok=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.server.oip.contents import fill_contents, pack_contents, pack_numbers, unpack_numbers
+from tensor_reshape.server.oip.contents import fill_contents, pack_contents
 from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.wire.tensors import TensorView
@@ -70,21 +70,3 @@ def test_response_contents_omit_unknown_request_fields():
     tensor = find_class("ModelInferResponse")().outputs.add()  # type: ignore[attr-defined] # a message class from a pool
     fill_contents(tensor, source, TensorView(DataType.I8, (1,), None, memoryview(b"\1")))
     assert tensor.contents.SerializeToString() == b"\x12\x01\x01"
-
-
-def test_json_values_are_packed_in_chunks():
-    numbers = list(range(40_000))
-    assert pack_numbers(numbers, DataType.I32, "x") == struct.pack("<40000i", *numbers)
-
-
-def test_json_value_of_another_type_is_rejected_with_its_index():
-    for data_type, values in ((DataType.BOOLEAN, [True, 1]), (DataType.I8, [1, 2.0]), (DataType.F64, [0.5, None])):
-        with pytest.raises(InvalidRequestError, match=r"x\[1\] is not a value of the type"):
-            pack_numbers(values, data_type, "x")
-
-
-def test_elements_are_unpacked_for_json():
-    output = TensorView(DataType.I16, (1, 2), None, memoryview(struct.pack("<2h", -1, 300)))
-    assert list(unpack_numbers(output, "x")) == [-1, 300]
-    with pytest.raises(InvalidRequestError, match="have no form in JSON"):
-        unpack_numbers(TensorView(DataType.F16, (0,), None, memoryview(b"")), "x")

@@ -41,14 +41,6 @@ _FORMS = {
     DataType.F64: _Form("fp64_contents", "d"),
 }
 
-_JSON_TYPES: dict[ElementKind, set[type]] = {
-    ElementKind.BOOLEAN: {bool},
-    ElementKind.SIGNED: {int},
-    ElementKind.UNSIGNED: {int},
-    ElementKind.FLOAT: {int, float},
-}
-"""The Python types of the JSON values of each kind of elements."""
-
 _AT_ONCE = 16384
 """The number of elements that are converted to bytes in one step.
 
@@ -88,8 +80,9 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
         # client's parser rejects them.
         tensor.contents.DiscardUnknownFields()
     else:
-        numbers = unpack_numbers(output, "outputs[0]")
-        getattr(tensor.contents, _FORMS[output.data_type].field).extend(numbers)
+        form = _FORMS[output.data_type]
+        numbers = struct.unpack(f"<{prod(output.dims)}{form.code}", output.payload)
+        getattr(tensor.contents, form.field).extend(numbers)
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
@@ -98,39 +91,6 @@ def _pack_floats(contents: InferTensor, size: int) -> bytes:
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()
     return serialized[len(serialized) - size :]
-
-
-def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str) -> bytes:
-    """Returns elements that JSON has as numbers or as true and false, as dense little-endian bytes.
-
-    Raises:
-        InvalidRequestError: INPUT_INVALID, if an element has another type or does not fit.
-    """
-    _find_form(data_type, field)
-    wrong = {*map(type, numbers)} - _JSON_TYPES[data_type.kind]
-    if wrong:
-        index = next(index for index, number in enumerate(numbers) if type(number) in wrong)
-        message = f"{field}[{index}] is not a value of the type {data_type}"
-        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}[{index}]", index=index)
-    return _pack(numbers, data_type, field)
-
-
-def unpack_numbers(output: TensorView, field: str) -> Sequence[Any]:
-    """Returns the elements of an output as numbers, or as true and false.
-
-    Raises:
-        InvalidRequestError: INPUT_INVALID, if the type has no form in JSON.
-    """
-    form = _find_form(output.data_type, field)
-    return struct.unpack(f"<{prod(output.dims)}{form.code}", output.payload)
-
-
-def _find_form(data_type: DataType, field: str) -> _Form:
-    form = _FORMS.get(data_type)
-    if form is None:
-        message = f"{field}: elements of the type {data_type} have no form in JSON; use binary data"
-        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, field, value=str(data_type))
-    return form
 
 
 def _pack(numbers: Any, data_type: DataType, path: str) -> bytes:  # noqa: ANN401 - of protobuf

@@ -27,6 +27,9 @@ DATATYPES = {
 NAMES = {data_type: name for name, data_type in DATATYPES.items()}
 """The protocol's name of each data type. Data types without a name in the protocol are omitted."""
 
+BINARY_ONLY = frozenset({DataType.F16, DataType.BF16})
+"""The data types of the protocol whose elements cannot be sent as numbers."""
+
 _SHOWN_CHARACTERS = 64
 _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 

@@ -160,6 +160,18 @@ def read_request(request: Request, limits: Limits) -> InferCall:
     )
 
 
+def check_parameters(parameters: Mapping[str, Any], field: str) -> None:
+    """Rejects a parameter of a tensor whose effect the client would miss.
+
+    Raises:
+        InvalidRequestError: PARAMETER_INVALID.
+    """
+    for key, text in _UNAVAILABLE.items():
+        if key in parameters:
+            message = f"{field}.parameters[{key}]: {text}"
+            raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=key)
+
+
 def _check_header(request: Request) -> None:
     """Checks the size of a request without its elements, which may be bytes or numbers.
 
@@ -226,15 +238,7 @@ def _check_outputs(model: Model, message: InferRequest) -> None:
             what = "is given twice" if output.name == model.output.name else "is unexpected"
             text = f"inference output '{clip_name(output.name)}' {what}; model '{model.name}' has '{model.output.name}'"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, text, f"{field}.name", index=index, value=output.name)
-        _check_parameters(output.parameters, field)
-
-
-def _check_parameters(parameters: Mapping[str, Any], field: str) -> None:
-    """Rejects a parameter of a tensor whose effect the client would miss."""
-    for key, text in _UNAVAILABLE.items():
-        if key in parameters:
-            message = f"{field}.parameters[{key}]: {text}"
-            raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=key)
+        check_parameters(output.parameters, field)
 
 
 def _read_tensors(
@@ -242,7 +246,7 @@ def _read_tensors(
 ) -> tuple[dict[str, TensorView], bool]:
     """Returns the inputs by name, and whether all their elements are sent as numbers."""
     for index, tensor in enumerate(request.message.inputs):
-        _check_parameters(tensor.parameters, f"inputs[{index}]")
+        check_parameters(tensor.parameters, f"inputs[{index}]")
     is_typed = not request.raw_contents
     if not is_typed:
         _check_contents(request)
