@@ -14,7 +14,7 @@ from hypothesis import given
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from http_calls import Reply, post, request
-from http_servers import CONFIG, RunningPort, SlowService, run_http
+from http_servers import CONFIG, SlowService, run_http
 from hypothesis_profiles import examples
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
