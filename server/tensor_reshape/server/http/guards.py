@@ -46,6 +46,7 @@ class Guard(asyncio.BufferedProtocol):
         host: the address of the peer.
         certificate: the client's certificate and the names in it, with the keys of gRPC's `auth_context`.
         is_busy: whether the application serves a request of this connection.
+        lost: is done when the connection is closed.
     """
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
@@ -53,6 +54,7 @@ class Guard(asyncio.BufferedProtocol):
         self._inner = HttpToolsProtocol(**{**arguments, "app_state": {GUARD: self}})
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
@@ -150,6 +152,7 @@ class Guard(asyncio.BufferedProtocol):
         self._connections.discard(self)
         self._stop_timer()
         self._written.set()
+        self.lost.set_result(None)
         if self._early is None:
             self._inner.connection_lost(None)
 
