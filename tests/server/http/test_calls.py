@@ -89,7 +89,7 @@ def test_gates_see_the_call_as_over_grpc():
     (info,) = gate.infos
     assert info.method == INFER_PATH
     assert info.peer.startswith("ipv4:127.0.0.1:")
-    assert info.address == "127.0.0.1"
+    assert info.address == "ipv4:127.0.0.1"
     assert info.find_values("x-more") == ["told"]
     assert not {"x-name", "x-bin"} & {name for name, _ in info.metadata}
 
@@ -98,7 +98,7 @@ def test_call_of_a_trusted_proxy_has_the_address_of_its_client():
     gate = Turnstile()
     with run_http(replace(CONFIG, trusted_proxy=("127.0.0.1",)), gates=[gate]) as running:
         post(running.address, headers={"x-forwarded-for": "192.0.2.7"})
-    assert [info.address for info in gate.infos] == ["192.0.2.7"]
+    assert [info.address for info in gate.infos] == ["ipv4:192.0.2.7"]
 
 
 @pytest.mark.usefixtures("hasty")
@@ -309,34 +309,34 @@ def test_place_is_free_after_a_response(shared: RunningPort, body: bytes, code: 
     shared.await_free()
 
 
+@contextmanager
+def connect_narrow(running: RunningPort) -> Iterator[socket.socket]:
+    """Opens a connection on which the system accepts only a few kilobytes of a response, and sends a large batch."""
+    for listener in running.port._listeners:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    host, _, port = running.address.rpartition(":")
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(WAIT_SECONDS)
+        connection.connect((host, int(port)))
+        connection.sendall(write_request(write_batch(500), b"Connection: close", path=BATCH_PATH))
+        assert connection.recv(1)
+        yield connection
+
+
 def test_client_that_does_not_read_is_disconnected_and_its_place_is_free():
-    with run_http(replace(CONFIG, stall_timeout_seconds=0.2)) as running:
-        for listener in running.port._listeners:  # so that the system accepts only a few kilobytes of a response
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        with socket.socket() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.settimeout(WAIT_SECONDS)
-            host, _, port = running.address.rpartition(":")
-            connection.connect((host, int(port)))
-            connection.sendall(write_request(write_batch(2000), path=BATCH_PATH))
-            await_used(running)
-            running.await_free()
-            assert not receive_all(connection).endswith(b"]}")
+    with (
+        run_http(replace(CONFIG, stall_timeout_seconds=0.1)) as running,
+        connect_narrow(running) as connection,
+    ):
+        running.await_free()
+        assert not receive_all(connection).endswith(b"}}]}")
 
 
 def test_slow_client_keeps_its_place_until_it_has_read():
-    with run_http() as running, socket.socket() as connection:
-        for listener in running.port._listeners:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        host, _, port = running.address.rpartition(":")
-        connection.connect((host, int(port)))
-        connection.sendall(write_request(write_batch(2000), path=BATCH_PATH))
-        assert connection.recv(1)
+    with run_http() as running, connect_narrow(running) as connection:
         assert len(running.admission) == 1
-        response = b""
-        while not response.endswith(b"]}"):
-            response += connection.recv(1 << 16)
+        assert receive_all(connection).endswith(b"}}]}")
         running.await_free()
 
 
@@ -441,7 +441,7 @@ def test_call_needs_a_token_if_the_server_has_tokens(tmp_path: Path):
 def test_call_needs_permission_for_its_method(tmp_path: Path):
     tokens, permissions = tmp_path / "tokens", tmp_path / "permissions"
     tokens.write_text(f"me:{TOKEN}\n")
-    permissions.write_text("token:me InferShape\n")
+    permissions.write_text(f'[callers]\n"token:me" = ["{INFER_PATH}"]\n')
     with run_http(replace(CONFIG, token_file=tokens, authorization_file=permissions)) as running:
         assert ask_with_token(running.address).code == 200
         reply = ask_with_token(running.address, path=BATCH_PATH)
