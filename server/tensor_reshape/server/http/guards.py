@@ -59,6 +59,7 @@ class Guard(asyncio.BufferedProtocol):
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
         self._written = asyncio.Event()
+        self._written.set()
         self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
@@ -85,12 +86,15 @@ class Guard(asyncio.BufferedProtocol):
             secure = None
         if secure is None:
             self.abort()
+            self.connection_lost(None)  # asyncio does not report it if the handshake was under way
         else:
             self._begin(secure)
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        transport.set_write_buffer_limits(0)  # `flush` waits until the system has accepted the whole response
+        # `end_request` waits until the system has accepted the whole response. With a limit of 0, TLS would also pause if
+        # there is nothing to write.
+        transport.set_write_buffer_limits(1)
         self._inner.connection_made(transport)
         early, self._early = self._early, None
         if early:
@@ -105,13 +109,18 @@ class Guard(asyncio.BufferedProtocol):
         """Forwards a piece of data (see `asyncio`)."""
         self._left -= nbytes
         if self._left < 0:
-            self.abort()
-        elif self._early is not None:
+            # TLS may deliver a piece of a body before the application, which has the headers, calls `begin_request`
+            self._loop.call_soon(self._check_size)
+        if self._early is not None:
             self._early += bytes(_BUFFER[:nbytes])
         else:
             if self._timer is None and not self.is_busy:
                 self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
             self._inner.data_received(bytes(_BUFFER[:nbytes]))
+
+    def _check_size(self) -> None:
+        if self._left < 0:
+            self.abort()
 
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
         """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
@@ -149,6 +158,8 @@ class Guard(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio`."""
         del exc  # after an exception, uvicorn would leave its idle timer running
+        if self.lost.done():
+            return
         self._connections.discard(self)
         self._stop_timer()
         self._written.set()
