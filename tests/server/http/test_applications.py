@@ -21,7 +21,7 @@ from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.http import applications
 from tensor_reshape.server.http.applications import Application, build_from_environment
-from tensor_reshape.server.http.asgi import Request
+from tensor_reshape.server.http.asgi import Message, Request
 from tensor_reshape.server.http.replies import Reply
 from tensor_reshape.server.metrics.families import (
     BUDGET_BYTES,
@@ -313,7 +313,7 @@ async def test_life_cycle_of_the_asgi_server_is_confirmed():
     async def receive() -> dict[str, Any]:
         return events.pop(0)
 
-    async def send(event: Any) -> None:
+    async def send(event: Message) -> None:
         sent.append(event["type"])
 
     await Application(CONFIG)({"type": "lifespan"}, receive, send)

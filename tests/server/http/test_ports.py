@@ -181,7 +181,7 @@ def test_plain_text_to_a_tls_port_is_closed(files: Certificates, secure: Running
     assert post(secure.address, context=trust(files)).code == 200
 
 
-def test_failed_handshakes_keep_no_places(files: Certificates, secure: RunningPort):
+def test_failed_handshakes_keep_no_places(secure: RunningPort):
     for _ in range(5):
         with connect(secure.address) as connection:
             connection.sendall(b"\x16\x03\x01")

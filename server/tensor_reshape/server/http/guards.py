@@ -92,8 +92,8 @@ class Guard(asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        # `end_request` waits until the system has accepted the whole response. With a limit of 0, TLS would also pause if
-        # there is nothing to write.
+        # `end_request` waits until the system has accepted the whole response. With a limit of 0, TLS would also pause
+        # if there is nothing to write.
         transport.set_write_buffer_limits(1)
         self._inner.connection_made(transport)
         early, self._early = self._early, None

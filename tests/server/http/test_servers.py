@@ -1,0 +1,130 @@
+"""A process that serves HTTP: its start, its stop, and what it imports."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from http_calls import connect, post, read_answer, request
+from http_servers import CONFIG
+from in_process import ANY_PORT, WAIT_SECONDS
+from json_bodies import ANSWER
+from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.http import servers
+from tensor_reshape.server.http.servers import HttpServer
+from waits import await_that
+
+
+@contextmanager
+def run(config: Config = CONFIG) -> Iterator[HttpServer]:
+    server = HttpServer(config)
+    server.start()
+    try:
+        yield server
+    finally:
+        stop(server)
+
+
+def stop(server: HttpServer) -> None:
+    hurry = threading.Event()
+    hurry.set()
+    server.stop(hurry)
+
+
+def can_connect(address: str) -> bool:
+    try:
+        connect(address).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_server_answers_at_its_bound_address():
+    with run() as server:
+        assert not server.address.endswith(":0")
+        assert post(server.address).document == ANSWER
+
+
+def test_used_address_is_a_configuration_error():
+    with run() as server, pytest.raises(ConfigError, match="cannot listen on"):
+        HttpServer(replace(CONFIG, http_listen=server.address))
+
+
+def test_stopped_server_is_not_ready_but_serves_during_the_drain_period():
+    with run(replace(CONFIG, drain_seconds=3600)) as server:
+        hurry = threading.Event()
+        stopping = threading.Thread(target=server.stop, args=(hurry,))
+        stopping.start()
+        await_that(lambda: request(server.address, "GET", "/readyz").code == 503)
+        assert request(server.address, "GET", "/healthz").code == 200
+        assert post(server.address).document == ANSWER
+        hurry.set()
+        stopping.join(WAIT_SECONDS)
+        assert not stopping.is_alive()
+        assert not can_connect(server.address)
+
+
+def test_running_server_sends_heartbeats(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(servers, "_BEAT_SECONDS", 0.001)
+    server, beats = HttpServer(CONFIG), threading.Semaphore(0)
+    server.beat(beats.release)
+    assert not beats.acquire(blocking=False)
+    server.start()
+    for _ in range(3):
+        assert beats.acquire(timeout=WAIT_SECONDS)
+    stop(server)
+
+
+def test_processes_share_an_address():
+    with run() as reserved:
+        address = reserved.address
+    one = HttpServer(replace(CONFIG, http_listen=address), shares_ports=True)
+    two = HttpServer(replace(CONFIG, http_listen=address), shares_ports=True)
+    for server in (one, two):
+        server.start()
+    assert one.address == two.address == address
+    assert all(post(address).document == ANSWER for _ in range(8))
+    for server in (one, two):
+        stop(server)
+
+
+SCRIPT = f"""
+import sys, threading, urllib.request
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.http.servers import HttpServer
+
+server = HttpServer(Config(http_listen="{ANY_PORT}", drain_seconds=0))
+server.start()
+headers = {{"content-type": "application/json"}}
+link = f"http://{{server.address}}/tensor_reshape.v1.ReshapeService/InferShape"
+body = b'{{"operation":"OPERATION_RESHAPE","specialZero":true,"data":{{"shape":{{"dims":[6]}}}},"shape":{{"items":[-1]}}}}'
+with urllib.request.urlopen(urllib.request.Request(link, body, headers)) as response:
+    assert response.status == 200
+server.stop(threading.Event())
+print(*(name for name in ("grpc", "starlette", "h11", "numpy", "tensor_reshape.server.engine") if name in sys.modules))
+"""
+
+
+def test_process_for_http_imports_neither_grpc_nor_the_engine():
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "", "")
+
+
+def test_import_of_the_package_imports_no_server():
+    script = "import sys, tensor_reshape.server.http; print('uvicorn' in sys.modules, 'google.protobuf' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.strip() == "False False"
+
+
+def test_connection_that_is_open_at_the_stop_is_closed():
+    with run() as server, connect(server.address) as idle:
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert read_answer(idle)[0] == 200
+        server.stop(threading.Event())
+        assert idle.recv(1) == b""
