@@ -143,21 +143,22 @@ MIB = 1 << 20
 
 def test_default_limits_depend_on_available_memory():
     fits = {
-        (10 * 2**30, 1, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),
-        (10 * 2**30, 1, 5000): (MEMORY_BUDGET_BYTES, 5000),
-        (10 * 2**30, 16, None): (
+        (10 * 2**30, 2, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),
+        (10 * 2**30, 2, 5000): (MEMORY_BUDGET_BYTES, 5000),
+        (10 * 2**30, 32, None): (
             MEMORY_BUDGET_BYTES,
             MAX_MESSAGE_BYTES,
         ),  # rejected later, because there is enough memory
-        (256 * MIB, 1, None): (256 * MIB, MAX_MESSAGE_BYTES),
-        (64 * MIB, 1, None): (64 * MIB, 8 * MIB),
-        (64 * MIB, 2, None): (64 * MIB, 4 * MIB),
-        (64 * MIB, 1, 32 * MIB): (64 * MIB, 32 * MIB),  # rejected later, because the value was configured
-        (8192, 1, None): (8192, 1024),
+        (256 * MIB, 2, None): (256 * MIB, MAX_MESSAGE_BYTES),
+        (64 * MIB, 2, None): (64 * MIB, 8 * MIB),
+        (64 * MIB, 4, None): (64 * MIB, 4 * MIB),
+        (64 * MIB, 2, 32 * MIB): (64 * MIB, 32 * MIB),  # rejected later, because the value was configured
+        (8192, 2, None): (8192, 1024),
+        (64 * MIB, 1, None): (64 * MIB, 16 * MIB),  # of one process for HTTP
     }
     assert {row: fit_memory(*row) for row in fits} == fits
     with pytest.raises(ConfigError, match="only 8191 bytes"):
-        fit_memory(8191, 1, None)
+        fit_memory(8191, 2, None)
 
 
 def test_error_for_a_too_small_memory_budget_suggests_a_remedy():

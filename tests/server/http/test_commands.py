@@ -44,7 +44,7 @@ def run_http_command(*arguments: str, env: dict[str, str] | None = None) -> Iter
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
+def running() -> Iterator[tuple[ServerProcess, str]]:
     with run_http_command("--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--max-calls", "7") as started:
         yield started
 

@@ -1,5 +1,6 @@
 """A process that serves HTTP: its start, its stop, and what it imports."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 from http_calls import connect, post, read_answer, request
 from http_servers import CONFIG
 from in_process import ANY_PORT, WAIT_SECONDS
-from json_bodies import ANSWER
+from json_bodies import ANSWER, QUESTION
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http import servers
 from tensor_reshape.server.http.servers import HttpServer
@@ -101,7 +102,7 @@ server = HttpServer(Config(http_listen="{ANY_PORT}", drain_seconds=0))
 server.start()
 headers = {{"content-type": "application/json"}}
 link = f"http://{{server.address}}/tensor_reshape.v1.ReshapeService/InferShape"
-body = b'{{"operation":"OPERATION_RESHAPE","specialZero":true,"data":{{"shape":{{"dims":[6]}}}},"shape":{{"items":[-1]}}}}'
+body = b'{json.dumps(QUESTION)}'
 with urllib.request.urlopen(urllib.request.Request(link, body, headers)) as response:
     assert response.status == 200
 server.stop(threading.Event())

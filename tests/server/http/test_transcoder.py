@@ -167,7 +167,7 @@ def test_connect_error_has_a_code_and_encoded_details(address: str):
     ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_unusable_connect_headers_get_a_connect_error(address: str, headers: dict[str, str], status: int, code: str):
-    reply = post_connect(address, **headers)
+    reply = post_connect(address, b"{}", INFER_PATH, **headers)
     assert (reply.code, reply.document["code"]) == (status, code)
 
 
