@@ -34,6 +34,7 @@ FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
 _PIECE_BYTES, _CHUNKED_PIECE_BYTES = 256 * 1024, 4 * 1024
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -103,7 +104,11 @@ class Guard(asyncio.BufferedProtocol):
         """Forwards a piece of data (see `asyncio`)."""
         self._left -= nbytes
         if self._left < 0:
-            self.abort()
+            if self._transport is not None and self._early is None and not self.is_busy:
+                self._transport.write(_TOO_LARGE)
+                self._transport.close()
+            else:
+                self.abort()
         elif self._early is not None:
             self._early += bytes(_BUFFER[:nbytes])
         else:
