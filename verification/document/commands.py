@@ -8,7 +8,7 @@ import click
 from tensor_reshape.cli.__main__ import COMMANDS, commands
 from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.cli.options import connection_options
-from tensor_reshape.server.__main__ import SettingOption
+from tensor_reshape.server.options import SettingOption
 from verification.document.tables import collapse_lines, escape, join_cells
 
 PROGRAM = "tensor-reshape"
