@@ -7,7 +7,7 @@
 - A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the oldest idle connection of the host
   with the most connections is closed, or else the new one.
 
-The guard forwards bytes and knows nothing of HTTP. The application tells it when a request begins and ends.
+The guard forwards bytes and knows nothing of HTTP. The application reports when a request begins and ends.
 """
 
 import asyncio
@@ -57,6 +57,7 @@ class Guard(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
+        self._handshake: asyncio.Task[None] | None = None
         self._written = asyncio.Event()
         self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
         self.host, self.is_busy = "", False
@@ -73,7 +74,7 @@ class Guard(asyncio.BufferedProtocol):
         if self._find_context is None:
             self._begin(transport)
         else:
-            self._task = self._loop.create_task(self._start_tls(transport, self._find_context()))
+            self._handshake = self._loop.create_task(self._start_tls(transport, self._find_context()))
 
     async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         try:
@@ -146,15 +147,14 @@ class Guard(asyncio.BufferedProtocol):
         self._written.set()
         self._inner.resume_writing()
 
-    def eof_received(self) -> None:
-        """See `asyncio`."""
-
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio`."""
         del exc  # after an exception, uvicorn would leave its idle timer running
         self._connections.discard(self)
         self._stop_timer()
         self._written.set()
+        if self._handshake is not None:
+            self._handshake.cancel()
         if self._early is None:
             self._inner.connection_lost(None)
 
