@@ -88,7 +88,9 @@ class Guard(asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        transport.set_write_buffer_limits(0)  # `flush` waits until the system has accepted the whole response
+        # `end_request` waits until the system has accepted the whole response. The upper limit is 1, because asyncio's
+        # TLS pauses a protocol whose buffer is empty if the limit is 0, and does not resume it.
+        transport.set_write_buffer_limits(1, 0)
         self._inner.connection_made(transport)
         early, self._early = self._early, None
         if early:
