@@ -34,6 +34,7 @@ FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
 _PIECE_BYTES, _CHUNKED_PIECE_BYTES = 256 * 1024, 4 * 1024
+_LOOK_SECONDS = 0.02
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -54,9 +55,9 @@ class Guard(asyncio.BufferedProtocol):
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
-        self._written = asyncio.Event()
         self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
@@ -64,7 +65,8 @@ class Guard(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admits a connection (see `asyncio`)."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for type checkers
-        self._transport, (self.host, *_) = transport, transport.get_extra_info("peername") or ("",)
+        self._transport = self._socket_transport = transport
+        self.host, *_ = transport.get_extra_info("peername") or ("",)
         if not self._connections.admit(self):
             transport.abort()
             return
@@ -88,8 +90,8 @@ class Guard(asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        # `end_request` waits until the system has accepted the whole response. The upper limit is 1, because asyncio's
-        # TLS pauses a protocol whose buffer is empty if the limit is 0, and does not resume it.
+        # uvicorn waits until the system has accepted a part of a response. The upper limit is 1, because asyncio's TLS
+        # pauses a protocol whose buffer is empty if the limit is 0, and does not resume it.
         transport.set_write_buffer_limits(1, 0)
         self._inner.connection_made(transport)
         early, self._early = self._early, None
@@ -122,11 +124,12 @@ class Guard(asyncio.BufferedProtocol):
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
         self.is_busy, self._left, self._piece = False, MAX_HEAD_BYTES, MAX_HEAD_BYTES
-        if self._transport is not None and self._transport.get_write_buffer_size():
-            try:
-                await asyncio.wait_for(self._written.wait(), seconds)
-            except TimeoutError:
+        end = self._loop.time() + seconds
+        # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
+        while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
+            if self._loop.time() > end:
                 self.abort()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def abort(self) -> None:
         """Closes the connection at once."""
@@ -135,12 +138,10 @@ class Guard(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """See `asyncio`."""
-        self._written.clear()
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """See `asyncio`."""
-        self._written.set()
         self._inner.resume_writing()
 
     def eof_received(self) -> None:
@@ -151,7 +152,6 @@ class Guard(asyncio.BufferedProtocol):
         del exc  # after an exception, uvicorn would leave its idle timer running
         self._connections.discard(self)
         self._stop_timer()
-        self._written.set()
         if self._early is None:
             self._inner.connection_lost(None)
 
