@@ -33,7 +33,8 @@ GUARD = "tensor_reshape.guard"
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
-_PIECE_BYTES, _CHUNKED_PIECE_BYTES = 256 * 1024, 4 * 1024
+_PIECE_BYTES, _CHUNKED_PIECE_BYTES, _HEAD_PIECE_BYTES = 256 * 1024, 4 * 1024, 16 * 1024
+_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _HEAD_PIECE_BYTES  # with TLS, a piece follows before the application runs
 _LOOK_SECONDS = 0.02
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
@@ -58,7 +59,7 @@ class Guard(asyncio.BufferedProtocol):
         self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
-        self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
+        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
 
@@ -123,7 +124,7 @@ class Guard(asyncio.BufferedProtocol):
 
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
-        self.is_busy, self._left, self._piece = False, MAX_HEAD_BYTES, MAX_HEAD_BYTES
+        self.is_busy, self._left, self._piece = False, _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
         end = self._loop.time() + seconds
         # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
         while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
