@@ -4,8 +4,9 @@
 - Headers have at most `MAX_HEAD_BYTES`. While a request is served, a client may send its body and as many bytes of
   further requests.
 - Chunks of a body are read in small pieces, because a chunk of one byte costs as much time as a large one.
-- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the oldest idle connection of the host
-  with the most connections is closed, or else the new one.
+- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the host with the most connections
+  loses its oldest idle connection, or its oldest one. A host with so many connections loses only idle ones, or the new
+  one is closed.
 
 The guard forwards bytes and knows nothing of HTTP. The application reports when a request begins and ends.
 """
@@ -33,8 +34,10 @@ GUARD = "tensor_reshape.guard"
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
-_PIECE_BYTES, _CHUNKED_PIECE_BYTES = 256 * 1024, 4 * 1024
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_PIECE_BYTES, _CHUNKED_PIECE_BYTES, _HEAD_PIECE_BYTES = 256 * 1024, 4 * 1024, 16 * 1024
+_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _HEAD_PIECE_BYTES  # with TLS, a piece follows before the application runs
+_LOOK_SECONDS = 0.02
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -55,18 +58,19 @@ class Guard(asyncio.BufferedProtocol):
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Task[None] | None = None
-        self._written = asyncio.Event()
-        self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
+        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admits a connection (see `asyncio`)."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for type checkers
-        self._transport, (self.host, *_) = transport, transport.get_extra_info("peername") or ("",)
+        self._transport = self._socket_transport = transport
+        self.host, *_ = transport.get_extra_info("peername") or ("",)
         if not self._connections.admit(self):
             transport.abort()
             return
@@ -90,7 +94,9 @@ class Guard(asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        transport.set_write_buffer_limits(0)  # `flush` waits until the system has accepted the whole response
+        # uvicorn waits until the system has accepted a part of a response. The upper limit is 1, because asyncio's TLS
+        # pauses a protocol whose buffer is empty if the limit is 0, and does not resume it.
+        transport.set_write_buffer_limits(1, 0)
         self._inner.connection_made(transport)
         early, self._early = self._early, None
         if early:
@@ -125,12 +131,13 @@ class Guard(asyncio.BufferedProtocol):
 
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
-        self.is_busy, self._left, self._piece = False, MAX_HEAD_BYTES, MAX_HEAD_BYTES
-        if self._transport is not None and self._transport.get_write_buffer_size():
-            try:
-                await asyncio.wait_for(self._written.wait(), seconds)
-            except TimeoutError:
+        self.is_busy, self._left, self._piece = False, _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
+        end = self._loop.time() + seconds
+        # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
+        while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
+            if self._loop.time() > end:
                 self.abort()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def abort(self) -> None:
         """Closes the connection at once."""
@@ -139,12 +146,10 @@ class Guard(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """See `asyncio`."""
-        self._written.clear()
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """See `asyncio`."""
-        self._written.set()
         self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -152,7 +157,6 @@ class Guard(asyncio.BufferedProtocol):
         del exc  # after an exception, uvicorn would leave its idle timer running
         self._connections.discard(self)
         self._stop_timer()
-        self._written.set()
         if self._handshake is not None:
             self._handshake.cancel()
         if self._early is None:
@@ -181,11 +185,12 @@ class Connections:
             counts = Counter(one.host for one in self._open)
             ((host, most),) = counts.most_common(1)
             host = host if most > counts[guard.host] + 1 else guard.host
-            idle = next((one for one in self._open if one.host == host and not one.is_busy), None)
-            if idle is None:
+            theirs = [one for one in self._open if one.host == host]
+            replaced = next((one for one in theirs if not one.is_busy), None if host == guard.host else theirs[0])
+            if replaced is None:
                 return False
-            idle.abort()
-            self.discard(idle)
+            replaced.abort()
+            self.discard(replaced)
         self._open[guard] = None
         return True
 
