@@ -109,7 +109,7 @@ def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
 
 def _build_config(values: dict[str, Any]) -> Config:
     defaults = {name: _SETTINGS[name].default for name in _OMITTED}
-    return build_config({**defaults, **values})
+    return build_config({**defaults, "listen": (), **values})
 
 
 def _build_metrics(config: Config) -> tuple[SharedCounters, Callable[[], Reply], Collector]:
