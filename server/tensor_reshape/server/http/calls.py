@@ -243,7 +243,7 @@ class CallServer:
             gone.cancel()
         if working.done():
             return working.result()
-        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody reads the result
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # the result is not needed
         if gone.done():
             raise ClientGoneError
         text = f"the call took longer than {exchange.seconds:g} seconds"

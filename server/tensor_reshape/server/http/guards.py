@@ -7,7 +7,7 @@
 - A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the oldest idle connection of the host
   with the most connections is closed, or else the new one.
 
-The guard forwards bytes and knows nothing of HTTP. The application tells it when a request begins and ends.
+The guard forwards bytes and knows nothing of HTTP. The application calls it when a request begins and ends.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The HTTP port of a process: uvicorn with httptools on a thread of its own, behind a guard for each connection.
+"""The HTTP port of a process: uvicorn with httptools on a thread of its own, and a guard for each connection.
 
 The main thread calls `start`, `drain` and `end`. Everything else runs on the event loop.
 """
