@@ -19,8 +19,8 @@ def slow_headers(address: str) -> None:
 
 
 def idle_http_connections(address: str) -> None:
-    """500 connections over HTTP without requests, which is more than the server accepts."""
-    keep_connections(address, 500, b"")
+    """600 connections over HTTP without requests, which is more than the server accepts."""
+    keep_connections(address, 600, b"")
 
 
 def pipelined_requests(address: str) -> None:
