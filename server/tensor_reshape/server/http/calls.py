@@ -233,16 +233,18 @@ class CallServer:
 
         loop = asyncio.get_running_loop()
         place.work = working = loop.run_in_executor(self._pool, work)
-        gone = loop.create_task(await_disconnect(request))
+        gone, guard = loop.create_task(await_disconnect(request)), find_guard(request)
+        # If further requests have arrived, uvicorn reports a lost connection only to the last one.
+        ends = [gone] if guard is None else [gone, guard.lost]
         try:
-            await asyncio.wait((working, gone), timeout=exchange.seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, *ends), timeout=exchange.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             is_over = True
             gone.cancel()
         if working.done():
             return working.result()
         working.add_done_callback(lambda done: done.cancelled() or done.exception())  # the result is not needed
-        if gone.done():
+        if any(end.done() for end in ends):
             raise ClientGoneError
         text = f"the call took longer than {exchange.seconds:g} seconds"
         raise HttpError(HTTPStatus.GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", text)

@@ -50,6 +50,7 @@ class Guard(asyncio.BufferedProtocol):
         host: the address of the peer.
         certificate: the client's certificate and the names in it, with the keys of gRPC's `auth_context`.
         is_busy: whether the application serves a request of this connection.
+        lost: is done when the connection is closed.
     """
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
@@ -57,6 +58,7 @@ class Guard(asyncio.BufferedProtocol):
         self._inner = HttpToolsProtocol(**{**arguments, "app_state": {GUARD: self}})
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
@@ -159,6 +161,7 @@ class Guard(asyncio.BufferedProtocol):
         self._stop_timer()
         if self._handshake is not None:
             self._handshake.cancel()
+        self.lost.set_result(None)
         if self._early is None:
             self._inner.connection_lost(None)
 
