@@ -1,7 +1,7 @@
 """Requests of the Open Inference Protocol over REST."""
 
 from http_calls import Reply, request
-from tensor_reshape.server.oip_rest.responses import LENGTH_HEADER
+from tensor_reshape.server.http.replies import LENGTH_HEADER
 
 
 def send_infer(address: str, body: bytes, payload: bytes | None = None, model: str = "reshape") -> Reply:
