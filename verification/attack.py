@@ -70,11 +70,8 @@ def main() -> int:
 def run(arguments: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
     """Yields the rows of each number of workers, or of the address."""
     proxy = next((proxy for proxy in EDGES if proxy.name == arguments.proxy), None)
-    names = (
-        ["no-attack", *arguments.only]
-        if arguments.only
-        else [name for name, attack in ATTACKS.items() if runs(attack, arguments)]
-    )
+    calm = ["no-attack"] if any(ATTACKS[name].is_http for name in arguments.only) else []
+    names = [*calm, *arguments.only] or [name for name, attack in ATTACKS.items() if runs(attack, arguments)]
     attacks = [ATTACKS[name] for name in names] * arguments.repeat
     if arguments.address:
         yield arguments.address, attack_address(attacks, arguments.seconds, arguments.address)

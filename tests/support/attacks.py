@@ -390,7 +390,7 @@ ATTACKS = {
         Attack(endless_chunks, 16, is_http=True),
         Attack(half_closed_requests, 16, is_http=True),
         Attack(long_json_responses, is_http=True),
-        Attack(empty_partial_dims, 16, is_http=True),
+        Attack(empty_partial_dims, 16, Bounds(http_p99_ms=500), is_http=True),
         Attack(large_calls),
         Attack(oversized_messages),
         Attack(zero_windows),

@@ -65,8 +65,8 @@ def half_closed_requests(address: str) -> None:
 def long_json_responses(address: str) -> None:
     """Inference requests over REST with 4 MiB of long numbers as bytes, whose responses are JSON of 12 MiB."""
     payload = struct.pack("<d", -1.2345678901234567e-300) * (4 * MIB // 8)
-    data = {"name": "data", "datatype": "FP64", "shape": [4 * MIB // 8]}
-    data["parameters"] = {"binary_data_size": len(payload)}
+    size = {"binary_data_size": len(payload)}
+    data = {"name": "data", "datatype": "FP64", "shape": [4 * MIB // 8], "parameters": size}
     parameters = {"shape": "[-1]", "special_zero": False}
     head = json.dumps({"inputs": [data], "parameters": parameters}).encode()
     lengths = b"Content-Length: %d\r\nInference-Header-Content-Length: %d" % (len(head) + len(payload), len(head))
