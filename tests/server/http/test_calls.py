@@ -26,7 +26,8 @@ from waits import await_that
 JSON = {"content-type": "application/json"}
 QUERY = write_json(QUESTION)
 BATCH = write_request(write_batch(1), path=BATCH_PATH)
-CHUNKED = f"POST {INFER_PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+LINES = ("Host: localhost", "Content-Type: application/json", "Transfer-Encoding: chunked")
+CHUNKED = "\r\n".join([f"POST {INFER_PATH} HTTP/1.1", *LINES, "", ""]).encode()
 
 
 class Turnstile:
@@ -155,14 +156,14 @@ def test_body_above_the_limit_is_rejected_before_it_arrives(address: str):
 
 def test_chunked_body_is_answered(address: str):
     with connect(address) as connection:
-        connection.sendall(CHUNKED.encode() + b"".join(write_chunk(b"%c" % byte) for byte in QUERY) + b"0\r\n\r\n")
+        connection.sendall(CHUNKED + b"".join(write_chunk(b"%c" % byte) for byte in QUERY) + b"0\r\n\r\n")
         assert read_answer(connection)[0] == 200
 
 
 @pytest.mark.usefixtures("hasty")
 def test_chunks_above_the_limit_are_rejected_before_the_last_one(address: str):
     with connect(address) as connection:
-        connection.sendall(CHUNKED.encode() + write_chunk(bytes(0x4000)) * 5)
+        connection.sendall(CHUNKED + write_chunk(bytes(0x4000)) * 5)
         answer = receive_all(connection)
     assert answer.startswith(b"HTTP/1.1 413")
     assert Reason.MESSAGE_TOO_LARGE.encode() in answer
@@ -170,7 +171,7 @@ def test_chunks_above_the_limit_are_rejected_before_the_last_one(address: str):
 
 def test_chunked_body_reserves_memory_as_it_grows():
     with run_http() as running, connect(running.address) as connection:
-        connection.sendall(CHUNKED.encode())
+        connection.sendall(CHUNKED)
         await_used(running)
         sizes = [running.admission.used_bytes]
         for count in (8_000, 16_000):
@@ -184,7 +185,7 @@ def test_chunked_body_reserves_memory_as_it_grows():
 def test_chunked_body_without_memory_is_rejected():
     with run_http() as running, connect(running.address) as connection:
         running.admission.max_bytes = 10_000 * calls.JSON_MEMORY_FACTOR
-        connection.sendall(CHUNKED.encode() + write_chunk(b" " * 20_000))
+        connection.sendall(CHUNKED + write_chunk(b" " * 20_000))
         code, body = read_answer(connection)
         assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)
         running.await_free()
@@ -294,7 +295,7 @@ def test_place_of_a_disconnected_client_is_free_after_the_work():
 
 def test_place_is_free_when_a_client_disconnects_while_it_sends():
     with run_http() as running:
-        for sent in (write_request(b"{", length=100), CHUNKED.encode() + write_chunk(b"{")):
+        for sent in (write_request(b"{", length=100), CHUNKED + write_chunk(b"{")):
             with connect(running.address) as connection:
                 connection.sendall(sent)
                 await_used(running)
@@ -381,12 +382,12 @@ def test_rejection_has_a_log_line(address: str, caplog: pytest.LogCaptureFixture
     assert line.items() >= {**wanted, "request_id": "mine", "field": "shape[0]"}.items()
 
 
-def test_body_that_stops_has_a_log_line(caplog: pytest.LogCaptureFixture, hasty: None):
-    del hasty
-    with caplog.at_level(logging.INFO), run_http(replace(CONFIG, stall_timeout_seconds=0.1)) as running:
-        with connect(running.address) as connection:
-            connection.sendall(write_request(b"{", length=100))
-            receive_all(connection)
+@pytest.mark.usefixtures("hasty")
+def test_body_that_stops_has_a_log_line(caplog: pytest.LogCaptureFixture):
+    config = replace(CONFIG, stall_timeout_seconds=0.1)
+    with caplog.at_level(logging.INFO), run_http(config) as running, connect(running.address) as connection:
+        connection.sendall(write_request(b"{", length=100))
+        receive_all(connection)
     (line,) = find_records(caplog, "rejected")
     assert (line["code"], line["reason"]) == ("RESOURCE_EXHAUSTED", Reason.STALLED)
 

@@ -264,10 +264,12 @@ async def send_reply(request: Request, send: Send, reply: Reply, seconds: float)
     if reply.content_type:
         named["content-type"] = reply.content_type
     headers = [(name.encode(), value.encode()) for name, value in named.items()]
-    headers.append((b"content-length", b"%d" % reply.size))
+    if reply.status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+        headers.append((b"content-length", b"%d" % reply.size))
     await send({"type": "http.response.start", "status": int(reply.status), "headers": headers})
-    last = len(reply.parts) - 1
-    for index, part in enumerate(reply.parts):
+    parts = reply.parts or (b"",)
+    last = len(parts) - 1
+    for index, part in enumerate(parts):
         await send({"type": "http.response.body", "body": part, "more_body": index < last})
     guard = find_guard(request)
     if guard is not None:
