@@ -3,13 +3,20 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from browsers import open_browser
+from browsers import open_browser, run_explorer
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with open_browser() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def link() -> Iterator[str]:
+    """The URL of a server that has the explorer and needs no token."""
+    with run_explorer() as link:
+        yield link
 
 
 @pytest.fixture

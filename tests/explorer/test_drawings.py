@@ -66,7 +66,7 @@ def list_footer(picture: Element) -> list[str]:
 def test_drawing_has_rows_for_data_target_and_output():
     picture = draw(ask("2 3 4", "0 -1"))
     assert list_boxes(picture) == ["2", "3", "4", "0 copied", "-1 inferred", "2", "12"]
-    assert list_footer(picture)[:3] == ["data", "target", "output"]
+    assert list_footer(picture)[:3] == ["input shape", "requested shape", "output shape"]
 
 
 def test_drawing_shows_the_calculation_of_an_inferred_dim():
@@ -102,7 +102,7 @@ def test_drawing_has_boxes_for_names_bounds_and_unknown_ranks():
 def test_drawing_shows_the_expected_shape_in_its_own_row():
     picture = draw(ask("? 4", "-1", expected="8"))
     assert list_boxes(picture)[-1] == "8"
-    assert "expected" in list_footer(picture)
+    assert "expected shape" in list_footer(picture)
 
 
 def test_error_drawing_marks_the_wrong_item():

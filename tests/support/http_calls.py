@@ -16,11 +16,12 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Reply(NamedTuple):
-    """A response: the status, the headers by their lower-case names, and the JSON."""
+    """A response: the status, the headers by their lower-case names, the JSON, and the bytes of the body."""
 
     code: int
     headers: Mapping[str, str]
     document: Any
+    content: bytes = b""
 
     @property
     def reason(self) -> str:
@@ -54,7 +55,7 @@ def request(
         text = response.read()
         told = {name.lower(): value for name, value in response.getheaders()}
         is_json = told.get("content-type") == "application/json"
-        return Reply(response.status, told, json.loads(text) if is_json and text else None)
+        return Reply(response.status, told, json.loads(text) if is_json and text else None, text)
     finally:
         connection.close()
 
@@ -86,8 +87,13 @@ def write_request(
 
 
 def connect(address: str) -> socket.socket:
+    return connect_from(None, address)
+
+
+def connect_from(source: str | None, address: str) -> socket.socket:
+    """Connects from another address of this machine, for example 127.0.0.2."""
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), WAIT_SECONDS)
+    return socket.create_connection((host, int(port)), WAIT_SECONDS, source and (source, 0))
 
 
 def receive_all(connection: socket.socket) -> bytes:

@@ -162,6 +162,8 @@ def _list_fields(kind: Descriptor) -> Mapping[str, _Field]:
 
 
 def _shorten(value: object) -> str:
+    if isinstance(value, list | dict):  # such a value may be large and deep
+        return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value)
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 

@@ -1,1 +1,1 @@
-"""The contents of the shape explorer page: the response to a query, its drawing, and the query as code."""
+"""The shape explorer: the files of its page, and the drawings of queries."""

@@ -37,14 +37,15 @@ from tensor_reshape.rules.limits import MAX_RANK
 from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer
 from tensor_reshape.rules.targets import Target, read_target
 
-_NAME_PIXELS = 92
+_NAME_PIXELS = 122
 """The width of the names of the rows, on the left."""
 _BOX_PIXELS = 46
 _LEAST_WIDTH_PIXELS = 76
 _GAP_PIXELS = 14
 _EDGE_PIXELS = 10
-_DEPTHS_PIXELS = {"target": 64}
-"""The distance of a row from the row above it. The target needs more space, because lines cross above it."""
+_REQUESTED = "requested shape"
+_DEPTHS_PIXELS = {_REQUESTED: 64}
+"""The distance of a row from the row above it. The requested shape needs more space, because lines cross above it."""
 _DEPTH_PIXELS = 26
 _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
@@ -114,9 +115,9 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
             forbid style sheets.
     """
     target = _read_items(question, answer.dims)
-    rows = [*_list_rows(question, target), _Row("output", "", _make_boxes(answer.dims))]
+    rows = [*_list_rows(question, target), _Row("output shape", "", _make_boxes(answer.dims))]
     if question.expected is not None:
-        rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
+        rows.append(_Row("expected shape", "expected_shape", _make_boxes(question.expected)))
     footer, story = list[list[Span]](), list[str]()
     if target is not None and answer.dims is not None:
         footer = [_equate(target, question.data, answer.dims)]
@@ -141,7 +142,7 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
     target = _read_items(question, None)
     rows = _list_rows(question, target)
     if question.expected is not None:
-        rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
+        rows.append(_Row("expected shape", "expected_shape", _make_boxes(question.expected)))
     rows = [_mark_wrong(row, error.field) for row in rows]
     accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
     # Some error messages already end with the accepted values. These accepted values are moved to a separate line,
@@ -181,7 +182,7 @@ def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Ro
     kinds = () if target is None else target.kinds
     for index, kind in enumerate(kinds):
         boxes[index] = _Box(boxes[index].text, _CAPTIONS[kind], _STYLES.get(kind, "plain"))
-    return [_Row("data", "data", _make_boxes(question.data)), _Row("target", "shape", boxes)]
+    return [_Row("input shape", "data", _make_boxes(question.data)), _Row(_REQUESTED, "shape", boxes)]
 
 
 def _make_boxes(dims: Sequence[AnyDim] | None) -> list[_Box]:
@@ -253,7 +254,7 @@ def _draw_groups(
             yield draw_line(starts[0], *ends[0])
             continue
         middles = [x for x, _ in starts] + [x for (x, _), _ in ends]
-        dot = sum(middles) // len(middles), grid.tops[1] - _DEPTHS_PIXELS["target"] // 2
+        dot = sum(middles) // len(middles), grid.tops[1] - _DEPTHS_PIXELS[_REQUESTED] // 2
         yield from [draw_line(start, dot, "plain") for start in starts]
         yield from [draw_line(dot, end, style) for end, style in ends]
         yield draw_dot(dot)
@@ -324,7 +325,7 @@ def _compose(
 
 def _draw_row(row: _Row, number: int, grid: _Grid) -> Iterable[str]:
     top = grid.tops[number]
-    yield draw_text((_EDGE_PIXELS, top + _BOX_PIXELS // 2 + 5), [Span(row.name)])
+    yield draw_text((_EDGE_PIXELS, top + _BOX_PIXELS // 2 + 5), [Span(row.name)], is_small=True)
     for column, box in enumerate(row.boxes):
         x, _ = grid.find_top(column, number)
         below = top + (20 if box.caption else 28)

@@ -208,6 +208,10 @@ class Application:
             is_chunked = length is None
             most = _CHUNK_FACTOR * self._config.max_message_bytes if length is None else length
             guard.begin_request(most, is_chunked=is_chunked)
+        if b"upgrade" in request.headers and length != 0:
+            text = "a request with a body must not have an Upgrade header, because this server has only HTTP/1.1"
+            # httptools would parse the body as further requests
+            raise HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text, headers=CLOSE)
         self._check_origin(request)
         if request.method == "OPTIONS" and request.find(b"origin").lower() in self._origins:
             return Reply(HTTPStatus.NO_CONTENT, (b"",), "")

@@ -104,6 +104,9 @@ def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
         raise ConfigError(error.format_message()) from error
     with context:
         config = _build_config(context.params)
+    if config.tls_client_ca is not None:
+        message = "another ASGI server passes on no client certificates: use `tensor-reshape http` with --tls-client-ca"
+        raise ConfigError(message)
     return config, *_build_metrics(config)[:2]
 
 

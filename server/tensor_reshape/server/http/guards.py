@@ -4,10 +4,11 @@
 - Headers have at most `MAX_HEAD_BYTES`. While a request is served, a client may send its body and as many bytes of
   further requests.
 - Chunks of a body are read in small pieces, because a chunk of one byte costs as much time as a large one.
-- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the oldest idle connection of the host
-  with the most connections is closed, or else the new one.
+- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the host with the most connections
+  loses its oldest idle connection, or its oldest one. A host with so many connections loses only idle ones, or the new
+  one is closed.
 
-The guard forwards bytes and knows nothing of HTTP. The application tells it when a request begins and ends.
+The guard forwards bytes and knows nothing of HTTP. The application reports when a request begins and ends.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ GUARD = "tensor_reshape.guard"
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _PIECE_BYTES, _CHUNKED_PIECE_BYTES, _HEAD_PIECE_BYTES = 256 * 1024, 4 * 1024, 16 * 1024
 _HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _HEAD_PIECE_BYTES  # with TLS, a piece follows before the application runs
 _LOOK_SECONDS = 0.02
@@ -48,6 +50,7 @@ class Guard(asyncio.BufferedProtocol):
         host: the address of the peer.
         certificate: the client's certificate and the names in it, with the keys of gRPC's `auth_context`.
         is_busy: whether the application serves a request of this connection.
+        lost: is done when the connection is closed.
     """
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
@@ -55,10 +58,12 @@ class Guard(asyncio.BufferedProtocol):
         self._inner = HttpToolsProtocol(**{**arguments, "app_state": {GUARD: self}})
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
+        self._handshake: asyncio.Task[None] | None = None
         self._left, self._piece = _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
@@ -75,7 +80,7 @@ class Guard(asyncio.BufferedProtocol):
         if self._find_context is None:
             self._begin(transport)
         else:
-            self._task = self._loop.create_task(self._start_tls(transport, self._find_context()))
+            self._handshake = self._loop.create_task(self._start_tls(transport, self._find_context()))
 
     async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         try:
@@ -108,7 +113,11 @@ class Guard(asyncio.BufferedProtocol):
         """Forwards a piece of data (see `asyncio`)."""
         self._left -= nbytes
         if self._left < 0:
-            self.abort()
+            if self._transport is not None and self._early is None and not self.is_busy:
+                self._transport.write(_TOO_LARGE)
+                self._transport.close()
+            else:
+                self.abort()
         elif self._early is not None:
             self._early += bytes(_BUFFER[:nbytes])
         else:
@@ -145,14 +154,14 @@ class Guard(asyncio.BufferedProtocol):
         """See `asyncio`."""
         self._inner.resume_writing()
 
-    def eof_received(self) -> None:
-        """See `asyncio`."""
-
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio`."""
         del exc  # after an exception, uvicorn would leave its idle timer running
         self._connections.discard(self)
         self._stop_timer()
+        if self._handshake is not None:
+            self._handshake.cancel()
+        self.lost.set_result(None)
         if self._early is None:
             self._inner.connection_lost(None)
 
@@ -179,11 +188,12 @@ class Connections:
             counts = Counter(one.host for one in self._open)
             ((host, most),) = counts.most_common(1)
             host = host if most > counts[guard.host] + 1 else guard.host
-            idle = next((one for one in self._open if one.host == host and not one.is_busy), None)
-            if idle is None:
+            theirs = [one for one in self._open if one.host == host]
+            replaced = next((one for one in theirs if not one.is_busy), None if host == guard.host else theirs[0])
+            if replaced is None:
                 return False
-            idle.abort()
-            self.discard(idle)
+            replaced.abort()
+            self.discard(replaced)
         self._open[guard] = None
         return True
 

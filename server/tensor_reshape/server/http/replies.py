@@ -26,7 +26,7 @@ from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.statuses import Failure
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
-from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY, Status
+from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, Status
 
 JSON_TYPE, PROTO_TYPE, BINARY_TYPE = "application/json", "application/proto", "application/octet-stream"
 
@@ -107,7 +107,11 @@ class HttpError(Exception):
         """
         super().__init__(text)
         self.status, self.headers = status, headers or {}
-        self.failure = Failure(Status(code, text, ()), CallResult(code, reason))
+        message = StatusMessage(code=Code.Value(code), message=text)
+        if reason:
+            message.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN))
+        metadata = ((DETAILS_KEY, message.SerializeToString()),)
+        self.failure = Failure(Status(code, text, metadata), CallResult(code, reason))
 
 
 class Form(Protocol):

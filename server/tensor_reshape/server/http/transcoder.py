@@ -51,7 +51,7 @@ _SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_B
 _SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
 _TYPES = frozenset({JSON_TYPE, PROTO_TYPE})
 _NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
-_CHARSET = re.compile(r';\s*charset\s*=\s*"?(?!utf-?8\b)', re.IGNORECASE)
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
 class Rpc:

@@ -14,8 +14,9 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.oip.datatypes import BINARY_ONLY, NAMES
 from tensor_reshape.server.oip.json_requests import BINARY_SIZE
 from tensor_reshape.server.oip.messages import InferMessage
+from tensor_reshape.server.oip.models import VERSION
 from tensor_reshape.server.oip.requests import InferCall
-from tensor_reshape.server.oip.responses import describe_output
+from tensor_reshape.server.oip.responses import list_parameters
 from tensor_reshape.wire.json_messages import Json
 from tensor_reshape.wire.tensors import TensorView
 
@@ -52,13 +53,14 @@ def write_infer_response(
         InvalidRequestError: OUTPUT_INVALID, if JSON cannot express the elements.
         LimitError: OUTPUT_TOO_LARGE, if the output has too many elements for JSON.
     """
-    document = describe_message(describe_output(call, output, answer))
-    del document["raw_output_contents"]  # over REST, the elements have another place
+    described: Json = {"name": call.model.output.name, "datatype": NAMES[output.data_type], "shape": list(output.dims)}
+    document: Json = {"model_name": call.model.name, "model_version": VERSION, "outputs": [described]}
     if call.id:
         document["id"] = call.id
-    (described,) = document["outputs"]
+    if parameters := list_parameters(answer):
+        document["parameters"] = parameters
     if is_binary:
-        described.setdefault("parameters", {})[BINARY_SIZE] = output.payload.nbytes
+        described["parameters"] = {BINARY_SIZE: output.payload.nbytes}
         return InferReply(write_json(document), output.payload)
     described["data"] = []
     head, tail = write_json(document).split(b'"data":[]', 1)

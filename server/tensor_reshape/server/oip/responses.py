@@ -32,12 +32,19 @@ def describe_output(call: InferCall, output: TensorView, answer: ShapeAnswer | N
     """
     message: InferMessage = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)
-    if answer is not None and answer.conditions:
-        texts = json.dumps([str(condition) for condition in answer.conditions])
-        message.parameters["conditions"].string_param = texts
-    if answer is not None and not answer.conditions_complete:
-        message.parameters["conditions_complete"].bool_param = False
+    for name, value in list_parameters(answer).items():
+        setattr(message.parameters[name], "bool_param" if isinstance(value, bool) else "string_param", value)
     return message
+
+
+def list_parameters(answer: ShapeAnswer | None) -> dict[str, str | bool]:
+    """Returns the parameters of a response, which contain the conditions of an answer to a shape query."""
+    parameters: dict[str, str | bool] = {}
+    if answer is not None and answer.conditions:
+        parameters["conditions"] = json.dumps([str(condition) for condition in answer.conditions])
+    if answer is not None and not answer.conditions_complete:
+        parameters["conditions_complete"] = False
+    return parameters
 
 
 def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> bytes:

@@ -1,105 +1,93 @@
-// Shows the responses of the server on the page. Nothing is computed here, and every text is set as text.
+// Shows the outcomes of queries. Every text is set as text.
+
+import { drawElements } from "./elements.js";
+import { formatShape, listDims } from "./notation.js";
+import { make, makeList } from "./pieces.js";
 
 const SVG = "image/svg+xml";
 const LEAST_SCALE = 0.7;
-const KINDS = { literal: "number" }; // as drawings call it
+const MOST_SCALE = 1.5;
+const KINDS = { KIND_LITERAL: "number" }; // as drawings call it
 
-function make(name, text = "", className = "") {
-  const element = document.createElement(name);
-  element.textContent = text;
-  if (className) element.className = className;
-  return element;
+/** Shows an outcome in its place. `label` names the operation if two are compared, and is empty otherwise. */
+export function showOutcome(place, { answer, rejection, failure, drawing = "", request }, label) {
+  const find = (name) => place.querySelector(name);
+  place.hidden = false;
+  find(".operation").hidden = !label;
+  find(".operation").textContent = label;
+  const summary = answer ? [describeShape(answer)] : rejection ? describeRejection(rejection) : [make("p", failure, "failure")];
+  find(".summary").replaceChildren(...summary);
+  showDrawing(find(".drawing"), drawing);
+  showParts(find(".elements"), answer ? drawElements(request.data.shape, answer.shape) : []);
+  showParts(find(".dims"), answer ? describeDims(answer) : []);
 }
 
-/** Shows a result or a rejection, and marks the wrong item. */
-export function showRecord(record, form) {
-  showBlamed(form, record.rejection);
-  const summary = record.answer ? [describeShape(record.answer)] : describeRejection(record.rejection);
-  document.getElementById("summary").replaceChildren(...summary);
-  showDrawing(record.drawing);
-  document.getElementById("dims").replaceChildren(...(record.answer ? describeDims(record.answer) : []));
-  showSnippets(record.snippets ?? []);
+function showParts(place, parts) {
+  place.hidden = !parts.length;
+  place.replaceChildren(...parts);
 }
 
-/** Shows why there is no result, and removes the previous one. */
-export function showFailure(text, form) {
-  showBlamed(form, null);
-  document.getElementById("summary").replaceChildren(make("p", text, "failure"));
-  showDrawing("");
-  document.getElementById("dims").replaceChildren();
-  showSnippets([]);
-}
-
-function describeShape(answer) {
+function describeShape({ shape }) {
   const line = make("p", "Output shape ");
-  line.append(make("bdi", answer.text, "shape"));
+  line.append(make("bdi", formatShape(shape), "shape"));
   return line;
 }
 
-function describeRejection(rejection) {
+function describeRejection({ reason, message, accepted }) {
   const title = make("p", "Rejected ", "rejected");
-  title.append(make("code", rejection.reason));
-  const lines = [title, make("p", rejection.message)];
-  if (rejection.accepted) lines.push(make("p", `Accepted: ${rejection.accepted}`));
-  return lines;
+  title.append(make("code", reason));
+  return [title, make("p", message), ...(accepted ? [make("p", `Accepted: ${accepted}`)] : [])];
 }
 
-function describeDims(answer) {
+function describeDims({ shape, origins = [], conditions = [], conditionsComplete }) {
   const parts = [];
-  if (answer.dims.some((dim) => dim.origin)) {
-    const list = make("ol", "", "origins");
-    list.setAttribute("aria-label", "Origin of each dimension");
-    for (const dim of answer.dims) {
-      const item = make("li");
-      item.append(make("bdi", dim.text, "dim"), make("span", KINDS[dim.kind] ?? dim.kind ?? "", "kind"));
-      item.append(make("span", dim.origin ?? "", "origin"));
-      list.append(item);
-    }
-    parts.push(make("h3", "Origin of each dimension"), list);
+  if (origins.length) {
+    const dims = listDims(shape);
+    const rows = origins.map(({ kind, text }, index) => [
+      make("bdi", dims[index], "dim"),
+      make("span", KINDS[kind] ?? kind.replace("KIND_", "").toLowerCase(), "kind"),
+      make("span", text, "origin"),
+    ]);
+    parts.push(make("h3", "Origin of each dimension"), makeList("ol", "origins", rows));
   }
-  if (answer.conditions.length) {
-    const list = make("ul", "", "conditions");
-    for (const condition of answer.conditions) {
-      const item = make("li");
-      item.append(make("bdi", condition));
-      list.append(item);
-    }
-    const heading = answer.conditions_complete ? "Accepted if" : "Accepted only if";
-    parts.push(make("h3", heading), list);
+  if (conditions.length) {
+    const heading = conditionsComplete ? "Accepted if" : "Accepted only if";
+    parts.push(make("h3", heading), makeList("ul", "conditions", conditions.map(({ text }) => [make("bdi", text)])));
   }
   return parts;
 }
 
-function showDrawing(text) {
-  const place = document.getElementById("drawing");
-  place.hidden = !text;
+function showDrawing(place, text) {
   const root = text ? new DOMParser().parseFromString(text, SVG).documentElement : null;
-  if (root?.localName !== "svg") {
+  place.hidden = root?.localName !== "svg";
+  if (place.hidden) {
     place.replaceChildren();
     return;
   }
   const drawing = document.importNode(root, true);
-  // In a narrow window the drawing shrinks while it is readable. In a narrower one it is scrolled.
-  drawing.style.minWidth = `${LEAST_SCALE * Number(drawing.getAttribute("width"))}px`;
+  // A drawing fills its place while its texts are readable. In a narrower place it is scrolled.
+  const width = Number(drawing.getAttribute("width"));
+  drawing.style.minWidth = `${LEAST_SCALE * width}px`;
+  drawing.style.maxWidth = `${MOST_SCALE * width}px`;
+  place.style.flexBasis = `${width}px`;
   place.replaceChildren(drawing);
 }
 
-// The message stands in the result only. An input with a wrong item is underlined, and the message describes it.
-function showBlamed(form, rejection) {
-  const blamed = rejection?.blamed ?? { name: "" };
+/** Underlines the wrong item. The message stands in the result only, and describes the input for screen readers. */
+export function showBlamed(form, blamed, summaryId) {
   for (const field of form.querySelectorAll(".field")) {
-    const isBlamed = field.dataset.name === blamed.name && blamed.name !== "";
+    const isBlamed = field.dataset.name === blamed?.name;
     field.classList.toggle("blamed", isBlamed);
     if (isBlamed && field.closest("details")) field.closest("details").open = true;
-    for (const input of field.querySelectorAll("input, select")) describe(input, isBlamed);
+    for (const input of field.querySelectorAll("input, select")) describe(input, isBlamed, summaryId);
     const mirror = field.querySelector(".mirror");
-    if (mirror) mirror.replaceChildren(...markItem(field.querySelector("input").value, isBlamed ? blamed : {}));
+    if (mirror) mirror.replaceChildren(...(isBlamed ? markItem(field.querySelector("input").value, blamed) : []));
   }
 }
 
-function describe(input, isBlamed) {
+function describe(input, isBlamed, summaryId) {
   input.dataset.described ??= input.getAttribute("aria-describedby") ?? "";
-  const described = `${input.dataset.described} ${isBlamed ? "summary" : ""}`.trim();
+  const described = `${input.dataset.described} ${isBlamed ? summaryId : ""}`.trim();
   if (isBlamed) input.setAttribute("aria-invalid", "true");
   else input.removeAttribute("aria-invalid");
   if (described) input.setAttribute("aria-describedby", described);
@@ -107,15 +95,13 @@ function describe(input, isBlamed) {
 }
 
 // The text again, below the input. There the wrong item can be underlined.
-function markItem(text, { name, start, end }) {
-  if (!name) return [];
+function markItem(text, { start, end }) {
   if (start === null) return [make("mark", text)];
-  const characters = [...text]; // the server counts code points, JavaScript counts UTF-16 units
-  const mark = make("mark", characters.slice(start, end).join("") || " ");
-  return [characters.slice(0, start).join(""), mark, characters.slice(end).join("")];
+  return [text.slice(0, start), make("mark", text.slice(start, end) || " "), text.slice(end)];
 }
 
-function showSnippets(snippets) {
+/** Shows pieces of code with their titles, or hides their section if there are none. */
+export function showSnippets(snippets) {
   document.getElementById("code").hidden = snippets.length === 0;
   const parts = snippets.map(({ title, text }) => {
     const part = make("section", "", "snippet");

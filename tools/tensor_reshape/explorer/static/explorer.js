@@ -1,58 +1,63 @@
-// The page: each change sends a query to the server. Only the result of the latest query is shown.
+// The page: each change sends a query to the server. Only the outcome of the latest query is shown.
 
-import { showFailure, showRecord } from "./answers.js";
+import { showBlamed, showOutcome, showSnippets } from "./answers.js";
+import { INFER_SHAPE, infer } from "./calls.js";
 import { copyText } from "./copies.js";
-import { readForm, writeForm } from "./links.js";
+import { buildRequest, findOpenInput, findWrongItem, listOperations, readForm, writeForm } from "./queries.js";
+import { writeSnippets } from "./snippets.js";
 
 const PAUSE_MS = 120;
-const LONG_QUERY = 8000; // characters that every server accepts; a server may reject a longer address unread
 const NARROW = matchMedia("(max-width: 61.99rem)"); // the form and the result are one below the other
 
 const form = document.getElementById("question");
 const access = document.getElementById("access");
 const more = document.getElementById("more");
 const result = document.getElementById("result");
-let request = new AbortController();
+const waiting = document.getElementById("waiting");
+const places = [...document.querySelectorAll(".outcome")];
+let running = new AbortController();
 let timer = 0;
 let edited = null; // the input whose edits are one step of the history
 
-/** Sends the query of the form. The result of an older query is dropped. */
-async function ask() {
+/** Sends the query of the form. The outcome of an older query is dropped. `isDone` is whether no more will be typed. */
+async function ask(isDone = false) {
   clearTimeout(timer);
-  request.abort();
-  request = new AbortController();
-  const { signal } = request;
+  running.abort();
+  running = new AbortController();
+  const { signal } = running;
   result.setAttribute("aria-busy", "true");
-  const query = readForm(form);
-  query.set("server", new URL(".", location.href).href); // for the code that the page shows
-  try {
-    const response = await fetch(`explore/answer?${query}`, { signal, headers: readToken() });
-    const record = await response.json();
-    if (signal.aborted) return;
-    showAccess(response.status);
-    if (response.ok) showRecord(record, form);
-    else showFailure(describeFailure(response, record), form);
-  } catch (error) {
-    if (signal.aborted) return;
-    const isLong = query.toString().length > LONG_QUERY;
-    showFailure(`No result: ${isLong ? "the query is too long, or " : ""}the server cannot be reached.`, form);
-  }
-  result.removeAttribute("aria-busy");
-}
-
-function readToken() {
+  const [query, operations] = [readForm(form), listOperations(form)];
   const token = form.elements.token.value.trim();
-  return /^[!-~]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {}; // other texts are not valid in a header
+  let outcomes;
+  try {
+    const requests = operations.map(({ name }) => buildRequest(query, name));
+    outcomes = await Promise.all(requests.map(async (request) => ({ request, ...await infer(request, token, signal) })));
+  } catch (rejection) {
+    if (!rejection.reason) throw rejection; // a bug
+    outcomes = [{ rejection }]; // of a text, which is the same for all operations
+  }
+  if (signal.aborted) return;
+  result.removeAttribute("aria-busy");
+  // While an input has the focus and its text may go on, the query is not rejected.
+  const open = isDone || !outcomes.some(({ rejection }) => rejection) ? null : findOpenInput(form);
+  result.classList.toggle("old", open !== null);
+  waiting.textContent = open ? `waiting for the rest of the ${open.labels[0].firstChild.data.trim().toLowerCase()}` : "";
+  if (open) showBlamed(form, null, "");
+  else show(outcomes, query, operations);
 }
 
-function showAccess(status) {
-  if (status === 401) access.hidden = false;
-}
-
-function describeFailure(response, record) {
-  const wait = response.headers.get("Retry-After");
-  const text = record.message ?? response.statusText;
-  return `No result: ${text}${wait ? ` (try again in ${wait} s)` : ""}`;
+function show(outcomes, query, operations) {
+  if (outcomes.some(({ needsToken }) => needsToken)) access.hidden = false;
+  for (const [index, place] of places.entries()) {
+    if (index < outcomes.length) showOutcome(place, outcomes[index], outcomes.length > 1 ? operations[index].label : "");
+    else place.hidden = true;
+  }
+  const wrong = outcomes.findIndex(({ rejection }) => rejection);
+  const blamed = wrong < 0 ? null : findWrongItem(query, outcomes[wrong].rejection.field);
+  showBlamed(form, blamed, places[Math.max(wrong, 0)].querySelector(".summary").id);
+  const [{ request, failure }] = outcomes;
+  const link = new URL(INFER_SHAPE, location.href).href;
+  showSnippets(request && !failure ? writeSnippets(query, operations[0].name, request, link) : []);
 }
 
 function keepInHistory(input) {
@@ -68,13 +73,13 @@ function showLink() {
   edited = null;
   writeForm(form, new URLSearchParams(location.search));
   foldOptions();
-  return ask();
+  return ask(true);
 }
 
 /** In a narrow window, hides the options that the query does not use, so that the result is on the first screen. */
 function foldOptions() {
-  const { operation, expected } = form.elements;
-  more.open = !NARROW.matches || operation.selectedIndex > 0 || Boolean(expected.value);
+  const { operation, expected, compare } = form.elements;
+  more.open = !NARROW.matches || operation.selectedIndex > 0 || Boolean(expected.value || compare.value);
 }
 
 form.addEventListener("input", ({ target }) => {
@@ -85,9 +90,12 @@ form.addEventListener("input", ({ target }) => {
   }, PAUSE_MS);
 });
 form.addEventListener("focusin", ({ target }) => { if (target !== edited) edited = null; });
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  ask();
+form.addEventListener("focusout", () => { if (waiting.textContent) ask(true); });
+// A form with several inputs and no button is not submitted when Enter is pressed.
+form.addEventListener("keydown", ({ key, target }) => {
+  if (key !== "Enter" || !target.matches("input")) return;
+  keepInHistory(target);
+  ask(true);
 });
 // The underline lies below its input and follows its scrolling.
 form.addEventListener("scroll", ({ target }) => {

@@ -1,0 +1,483 @@
+"""The life of a call over HTTP: its body, its work, its end, and its records."""
+
+import http.client
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from http_calls import Reply, connect, connect_from, post, read_answer, receive_all, request, write_request
+from http_servers import CONFIG, RunningPort, SlowService, run_http
+from in_process import WAIT_SECONDS
+from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
+from tensor_reshape.rules.errors import PermissionDeniedError, Reason
+from tensor_reshape.rules.limits import DEFAULT_LIMITS
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.http import applications, calls, transcoder
+from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
+from tensor_reshape.server.service.method_tables import IsOver
+from waits import await_that
+
+JSON = {"content-type": "application/json"}
+QUERY = write_json(QUESTION)
+BATCH = write_request(write_batch(1), path=BATCH_PATH)
+LINES = ("Host: localhost", "Content-Type: application/json", "Transfer-Encoding: chunked")
+CHUNKED = "\r\n".join([f"POST {INFER_PATH} HTTP/1.1", *LINES, "", ""]).encode()
+
+
+class Turnstile:
+    """A gate that keeps the infos of calls, and admits them unless it has a rejection."""
+
+    def __init__(self, rejection: PermissionDeniedError | None = None) -> None:
+        self.rejection = rejection
+        self.infos = list[CallInfo]()
+        self.left = threading.Semaphore(0)
+
+    def admit(self, info: CallInfo) -> None:
+        self.infos.append(info)
+        if self.rejection is not None:
+            raise self.rejection
+
+    def leave(self, info: CallInfo) -> None:
+        del info
+        self.left.release()
+
+
+class BrokenService(SlowService):
+    """A service with a bug."""
+
+    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        del request, is_over
+        text = "secret"
+        raise ValueError(text)
+
+
+def refuse() -> Turnstile:
+    return Turnstile(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
+
+
+def write_chunk(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+def await_used(running: RunningPort) -> None:
+    await_that(lambda: running.admission.used_bytes > 0)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Discards the body of a rejected request for a short time only."""
+    monkeypatch.setattr(calls, "_DISCARD_SECONDS", 0.05)
+
+
+@contextmanager
+def run_slow(*, obeys: bool = True) -> Iterator[tuple[RunningPort, SlowService]]:
+    service = SlowService(DEFAULT_LIMITS, obeys=obeys)
+    with run_http(service=service) as running:
+        yield running, service
+
+
+def test_gates_see_the_call_as_over_grpc():
+    gate = Turnstile()
+    with run_http(gates=[gate]) as running:
+        assert post(running.address, headers={"x-more": "told", "x-name": "größe", "x-bin": "a"}).document == ANSWER
+        assert gate.left.acquire(timeout=WAIT_SECONDS)
+    (info,) = gate.infos
+    assert info.method == INFER_PATH
+    assert info.peer.startswith("ipv4:127.0.0.1:")
+    assert info.address == "ipv4:127.0.0.1"
+    assert info.find_values("x-more") == ["told"]
+    assert not {"x-name", "x-bin"} & {name for name, _ in info.metadata}
+
+
+def test_call_of_a_trusted_proxy_has_the_address_of_its_client():
+    gate = Turnstile()
+    with run_http(replace(CONFIG, trusted_proxy=("127.0.0.1",)), gates=[gate]) as running:
+        post(running.address, headers={"x-forwarded-for": "192.0.2.7"})
+    assert [info.address for info in gate.infos] == ["ipv4:192.0.2.7"]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_rejected_call_is_answered_before_its_body_arrives():
+    with run_http(gates=[refuse()]) as running, connect(running.address) as connection:
+        connection.sendall(write_request(length=1000))
+        answer = receive_all(connection)
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert b"connection: close\r\n" in answer
+    assert b"PERMISSION_DENIED" in answer
+
+
+def test_rejected_call_is_answered_after_its_body_and_keeps_the_connection():
+    with run_http(gates=[refuse()]) as running, connect(running.address) as connection:
+        for _ in range(2):
+            connection.sendall(write_request(b"a" * 100_000))
+            assert read_answer(connection)[0] == 403
+
+
+def test_unknown_path_is_answered_after_the_body_was_read(address: str):
+    with connect(address) as connection:
+        connection.sendall(write_request(b"a" * (1 << 20), path="/nothing"))
+        assert read_answer(connection)[0] == 404
+        connection.sendall(write_request(QUERY))
+        assert read_answer(connection)[0] == 200
+
+
+def test_accepted_body_is_requested_with_100_continue(address: str):
+    with connect(address) as connection:
+        connection.sendall(write_request(b"", b"Expect: 100-continue", length=len(QUERY)))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(QUERY)
+        assert read_answer(connection)[0] == 200
+
+
+@pytest.mark.parametrize("length", [MAX_QUESTION_BYTES + 1, 10**10 - 1, 10**11], ids=str)
+def test_body_above_the_limit_is_not_requested(address: str, length: int):
+    with connect(address) as connection:
+        connection.sendall(write_request(b"", b"Expect: 100-continue", length=length))
+        answer = receive_all(connection)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert Reason.MESSAGE_TOO_LARGE.encode() in answer
+
+
+@pytest.mark.usefixtures("hasty")
+def test_body_above_the_limit_is_rejected_before_it_arrives(address: str):
+    with connect(address) as connection:
+        connection.sendall(write_request(length=MAX_QUESTION_BYTES + 1))
+        answer = receive_all(connection)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close\r\n" in answer
+    assert f"at least {MAX_QUESTION_BYTES + 1} bytes, but the limit is {MAX_QUESTION_BYTES}".encode() in answer
+
+
+def test_chunked_body_is_answered(address: str):
+    with connect(address) as connection:
+        connection.sendall(CHUNKED + b"".join(write_chunk(b"%c" % byte) for byte in QUERY) + b"0\r\n\r\n")
+        assert read_answer(connection)[0] == 200
+
+
+@pytest.mark.usefixtures("hasty")
+def test_chunks_above_the_limit_are_rejected_before_the_last_one(address: str):
+    with connect(address) as connection:
+        connection.sendall(CHUNKED + write_chunk(bytes(0x4000)) * 5)
+        answer = receive_all(connection)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert Reason.MESSAGE_TOO_LARGE.encode() in answer
+
+
+def test_chunked_body_reserves_memory_as_it_grows():
+    with run_http() as running, connect(running.address) as connection:
+        connection.sendall(CHUNKED)
+        await_used(running)
+        sizes = [running.admission.used_bytes]
+        for count in (8_000, 16_000):
+            connection.sendall(write_chunk(b" " * count))
+            await_that(lambda: running.admission.used_bytes > sizes[-1])
+            sizes.append(running.admission.used_bytes)
+        assert sizes[0] < 8_000 * calls.JSON_MEMORY_FACTOR <= sizes[1] < 24_000 * calls.JSON_MEMORY_FACTOR <= sizes[2]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_chunked_body_without_memory_is_rejected():
+    with run_http() as running, connect(running.address) as connection:
+        running.admission.max_bytes = 10_000 * calls.JSON_MEMORY_FACTOR
+        connection.sendall(CHUNKED + write_chunk(b" " * 20_000))
+        code, body = read_answer(connection)
+        assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)
+        running.await_free()
+
+
+def test_body_without_memory_is_rejected_with_a_delay():
+    with run_http() as running:
+        running.admission.max_bytes = 1
+        reply = post(running.address)
+    assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
+
+
+def test_call_without_a_place_is_rejected_with_a_delay():
+    with run_slow() as (running, service), connect(running.address) as busy:
+        running.admission.max_requests = 1
+        busy.sendall(BATCH)
+        service.await_arrival()
+        reply = post(running.address)
+        assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
+
+
+def test_host_has_half_of_the_places():
+    with run_slow() as (running, service), connect(running.address) as busy:
+        running.admission.max_requests = 2
+        busy.sendall(BATCH)
+        service.await_arrival()
+        assert post(running.address).code == 429
+        with connect_from("127.0.0.2", running.address) as other:
+            other.sendall(write_request(QUERY))
+            assert read_answer(other)[0] == 200
+
+
+@pytest.mark.usefixtures("hasty")
+def test_body_that_stops_gets_408():
+    with run_http(replace(CONFIG, stall_timeout_seconds=0.1)) as running, connect(running.address) as connection:
+        connection.sendall(write_request(b"{", length=100))
+        answer = receive_all(connection)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert Reason.STALLED.encode() in answer
+        running.await_free()
+
+
+def test_large_body_has_more_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calls, "LEAST_BYTES_PER_SECOND", 1)
+    with run_http(replace(CONFIG, stall_timeout_seconds=0.1)) as running, connect(running.address) as connection:
+        connection.sendall(write_request(QUERY[:1], length=len(QUERY)))
+        connection.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        connection.sendall(QUERY[1:])
+        connection.settimeout(WAIT_SECONDS)
+        assert read_answer(connection)[0] == 200
+
+
+def test_call_beyond_its_deadline_gets_504_and_stops(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transcoder, "CALL_SECONDS", 0.05)
+    with run_slow() as (running, service):
+        reply = request(running.address, "POST", BATCH_PATH, write_batch(1), JSON)
+        assert (reply.code, reply.document["code"]) == (504, 4)
+        assert reply.document["message"] == "the call took longer than 0.05 seconds"
+        service.await_stop()
+        running.await_free()
+
+
+def test_call_that_no_thread_has_begun_at_its_deadline_is_not_begun(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(applications, "THREADS", 1)
+    with run_slow() as (running, service), connect(running.address) as busy:
+        busy.sendall(BATCH)
+        service.await_arrival()
+        late = {**JSON, "connect-protocol-version": "1", "connect-timeout-ms": "1"}
+        assert request(running.address, "POST", BATCH_PATH, write_batch(1), late).code == 504
+        service.released.set()
+        assert read_answer(busy)[0] == 200
+        running.await_free()
+        assert not service.arrived.acquire(blocking=False)
+
+
+def test_work_stops_when_its_client_disconnects():
+    with run_slow() as (running, service):
+        with connect(running.address) as connection:
+            connection.sendall(BATCH)
+            service.await_arrival()
+        service.await_stop()
+        running.await_free()
+
+
+def test_work_stops_when_its_client_disconnects_after_further_requests():
+    with run_slow() as (running, service):
+        with connect(running.address) as connection:
+            connection.sendall(BATCH * 3)
+            service.await_arrival()
+        service.await_stop()
+        running.await_free()
+
+
+def test_place_of_a_disconnected_client_is_free_after_the_work():
+    with run_slow(obeys=False) as (running, service):
+        with connect(running.address) as connection:
+            connection.sendall(BATCH)
+            service.await_arrival()
+            used = running.admission.used_bytes
+        await_that(lambda: not len(running.port._connections))
+        assert (len(running.admission), running.admission.used_bytes) == (1, used)
+        service.released.set()
+        running.await_free()
+
+
+def test_place_is_free_when_a_client_disconnects_while_it_sends():
+    with run_http() as running:
+        for sent in (write_request(b"{", length=100), CHUNKED + write_chunk(b"{")):
+            with connect(running.address) as connection:
+                connection.sendall(sent)
+                await_used(running)
+            running.await_free()
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [(QUERY, 200), (b"{", 400), (QUERY.ljust(5_000), 200), (b"{".ljust(5_000), 400)], ids=range(4)
+)
+def test_place_is_free_after_a_response(shared: RunningPort, body: bytes, code: int):
+    assert request(shared.address, "POST", INFER_PATH, body, JSON).code == code
+    shared.await_free()
+
+
+@contextmanager
+def connect_narrow(running: RunningPort) -> Iterator[socket.socket]:
+    """Opens a connection on which the system accepts only a few kilobytes of a response, and sends a large batch."""
+    for listener in running.port._listeners:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    host, _, port = running.address.rpartition(":")
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(WAIT_SECONDS)
+        connection.connect((host, int(port)))
+        connection.sendall(write_request(write_batch(500), b"Connection: close", path=BATCH_PATH))
+        assert connection.recv(1)
+        yield connection
+
+
+def test_client_that_does_not_read_is_disconnected_and_its_place_is_free():
+    with (
+        run_http(replace(CONFIG, stall_timeout_seconds=0.1)) as running,
+        connect_narrow(running) as connection,
+    ):
+        running.await_free()
+        assert not receive_all(connection).endswith(b"}}]}")
+
+
+def test_slow_client_keeps_its_place_until_it_has_read():
+    with run_http() as running, connect_narrow(running) as connection:
+        assert len(running.admission) == 1
+        assert receive_all(connection).endswith(b"}}]}")
+        running.await_free()
+
+
+def test_bug_gets_500_without_its_text(caplog: pytest.LogCaptureFixture):
+    with run_http(service=BrokenService()) as running:
+        reply = request(running.address, "POST", BATCH_PATH, write_batch(1), JSON)
+        running.await_free()
+    assert (reply.code, reply.document["code"], reply.document["message"]) == (500, 13, "internal error")
+    assert b"secret" not in reply.content
+    assert "bug" in [record.message for record in caplog.records]
+
+
+def test_rejection_returns_the_request_id_of_the_client(address: str):
+    assert post(address, {}, headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+
+
+def test_rejection_returns_a_generated_request_id(address: str):
+    first, second = (post(address, {}).headers["x-request-id"] for _ in range(2))
+    assert first != second
+
+
+def test_request_id_that_is_not_printable_is_replaced(address: str):
+    assert len(post(address, {}, headers={"x-request-id": "a" * 1000}).headers["x-request-id"]) < 100
+
+
+def test_successful_call_returns_its_request_id_only_with_an_access_log(address: str):
+    assert "x-request-id" not in post(address, headers={"x-request-id": "mine"}).headers
+    with run_http(replace(CONFIG, access_log=1.0)) as running:
+        assert post(running.address, headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+
+
+def find_records(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, object]]:
+    return [vars(record) for record in caplog.records if record.message == message]
+
+
+def test_rejection_has_a_log_line(address: str, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        post(address, {**QUESTION, "shape": {"items": [-2]}}, headers={"x-request-id": "mine"})
+        await_that(lambda: bool(find_records(caplog, "rejected")))
+    (line,) = find_records(caplog, "rejected")
+    wanted = {"method": INFER_PATH, "code": "INVALID_ARGUMENT", "reason": Reason.INVALID_TARGET_VALUE}
+    assert line.items() >= {**wanted, "request_id": "mine", "field": "shape[0]"}.items()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_body_that_stops_has_a_log_line(caplog: pytest.LogCaptureFixture):
+    config = replace(CONFIG, stall_timeout_seconds=0.1)
+    with caplog.at_level(logging.INFO), run_http(config) as running, connect(running.address) as connection:
+        connection.sendall(write_request(b"{", length=100))
+        receive_all(connection)
+    (line,) = find_records(caplog, "rejected")
+    assert (line["code"], line["reason"]) == ("RESOURCE_EXHAUSTED", Reason.STALLED)
+
+
+def test_disconnected_client_has_no_log_line_of_a_rejection(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO), run_http() as running:
+        with connect(running.address) as connection:
+            connection.sendall(write_request(b"{", length=100))
+            await_used(running)
+        running.await_free()
+    assert find_records(caplog, "rejected") == []
+
+
+def test_access_log_has_the_sizes_of_the_bodies(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO), run_http(replace(CONFIG, access_log=1.0)) as running:
+        reply = post(running.address, headers={"x-request-id": "mine"})
+        await_that(lambda: bool(find_records(caplog, "call")))
+    (line,) = find_records(caplog, "call")
+    assert line.items() >= {"method": INFER_PATH, "code": "OK", "request_id": "mine", "sampled": 1.0}.items()
+    sizes = {"request_messages": 1, "request_bytes": len(QUERY), "response_messages": 1}
+    assert line.items() >= {**sizes, "response_bytes": len(reply.content)}.items()
+
+
+def test_access_log_reports_a_disconnected_client_as_cancelled(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO), run_http(replace(CONFIG, access_log=1.0)) as running:
+        with connect(running.address) as connection:
+            connection.sendall(write_request(b"{", length=100))
+            await_used(running)
+        await_that(lambda: bool(find_records(caplog, "call")))
+    (line,) = find_records(caplog, "call")
+    assert (line["code"], line["request_messages"], line["response_messages"]) == ("CANCELLED", 0, 0)
+
+
+TOKEN = "0123456789abcdef" * 2
+
+
+def ask_with_token(address: str, token: str = TOKEN, path: str = INFER_PATH) -> Reply:
+    return post(address, QUESTION, path, {"authorization": f"Bearer {token}"})
+
+
+def test_call_needs_a_token_if_the_server_has_tokens(tmp_path: Path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"me:{TOKEN}\n")
+    with run_http(replace(CONFIG, token_file=tokens)) as running:
+        reply = post(running.address)
+        assert (reply.code, reply.reason) == (401, Reason.UNAUTHENTICATED)
+        assert reply.headers["www-authenticate"] == "Bearer"
+        assert ask_with_token(running.address, "0" * 32).code == 401
+        assert ask_with_token(running.address).document == ANSWER
+
+
+def test_call_needs_permission_for_its_method(tmp_path: Path):
+    tokens, permissions = tmp_path / "tokens", tmp_path / "permissions"
+    tokens.write_text(f"me:{TOKEN}\n")
+    permissions.write_text(f'[callers]\n"token:me" = ["{INFER_PATH}"]\n')
+    with run_http(replace(CONFIG, token_file=tokens, authorization_file=permissions)) as running:
+        assert ask_with_token(running.address).code == 200
+        reply = ask_with_token(running.address, path=BATCH_PATH)
+        assert (reply.code, reply.reason) == (403, Reason.PERMISSION_DENIED)
+
+
+def test_call_above_the_quota_is_rejected_with_a_delay():
+    with run_http(replace(CONFIG, max_calls_per_caller_per_second=0.01)) as running:
+        assert post(running.address).code == 200
+        reply = post(running.address)
+    assert (reply.code, reply.reason) == (429, Reason.QUOTA_EXCEEDED)
+    assert 1 <= int(reply.headers["retry-after"]) <= 100
+
+
+def test_quota_of_running_calls_is_free_after_a_call():
+    with run_http(replace(CONFIG, max_calls_per_caller=1)) as running:
+        for _ in range(3):
+            assert post(running.address).code == 200
+            running.await_free()
+
+
+def test_rejected_gate_leaves_no_place():
+    with run_http(gates=[refuse()]) as running:
+        assert post(running.address).code == 403
+        assert (len(running.admission), running.admission.used_bytes) == (0, 0)
+
+
+def test_connection_is_used_for_many_calls(address: str):
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), WAIT_SECONDS)
+    with suppress(OSError):
+        connection.connect()
+    first = connection.sock
+    for body in (QUERY, b"{", QUERY.ljust(5_000)):
+        connection.request("POST", INFER_PATH, body, JSON)
+        connection.getresponse().read()
+    assert connection.sock is first
+    connection.close()
