@@ -2,6 +2,7 @@
 #
 #     docker build -t tensor-reshape .
 #     docker run --read-only --cap-drop=all -p 50051:50051 tensor-reshape
+#     docker run --read-only --cap-drop=all -p 8080:8080 --no-healthcheck tensor-reshape http --listen 0.0.0.0:8080
 #
 # BASE_IMAGE can be any image with python3 (3.11 or newer) and its venv module. Both stages use the same one, because a
 # virtual environment needs the interpreter that created it. If you use a private index or a proxy, pass your pip
@@ -46,6 +47,7 @@ ENV PATH=/opt/tensor-reshape/bin:$PATH \
 # Tests that all imports work, and writes the bytecode of the standard library, which some base images lack. Each start
 # and each health check is faster with it.
 RUN ["tensor-reshape", "serve", "--help"]
+RUN ["tensor-reshape", "http", "--help"]
 # Set the source revision with `--build-arg REVISION=$(git rev-parse HEAD)`.
 ARG BASE_IMAGE
 ARG REVISION=
@@ -57,10 +59,11 @@ LABEL org.opencontainers.image.title="tensor-reshape" \
     org.opencontainers.image.base.name="${BASE_IMAGE}"
 # A number, so Kubernetes can verify that the user is not root (runAsNonRoot).
 USER 65532:65532
-EXPOSE 50051
+EXPOSE 50051 8080
 # Without a shell, the server is process 1 and receives SIGTERM.
 STOPSIGNAL SIGTERM
-# It checks the port of TENSOR_RESHAPE_HEALTH_LISTEN, or else of TENSOR_RESHAPE_LISTEN, and never uses http_proxy.
+# It checks the port of TENSOR_RESHAPE_HEALTH_LISTEN, or else of TENSOR_RESHAPE_LISTEN, and never uses http_proxy. The
+# command `http` has neither, so disable it there.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
     CMD ["tensor-reshape", "health", "--timeout", "3"]
 ENTRYPOINT ["tensor-reshape"]

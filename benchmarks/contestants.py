@@ -40,7 +40,7 @@ class Contestant:
     experiments: str = ""
 
 
-def _serve_peer(name: str) -> tuple[str, ...]:
+def serve_peer(name: str) -> tuple[str, ...]:
     """Returns the command of the server in a module of `benchmarks.peers`."""
     return ("{python}", "-m", "benchmarks.peers", name, "{address}")
 
@@ -59,13 +59,13 @@ CONTESTANTS = (
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
     Contestant("ours-shapes", "ours, 10,000 shapes", OURS, "sdk/shapes", copies=4),
     Contestant("ours-network", "ours, on a network address", _NETWORK, "sdk/auto", copies=4),
-    Contestant("stock", "stock grpcio", _serve_peer("stock"), _STOCK, copies=12),
+    Contestant("stock", "stock grpcio", serve_peer("stock"), _STOCK, copies=12),
     Contestant("cpp", _CPP_LABEL, _CPP, _RAW, CPP, copies=8),
     Contestant("cpp-experiment", f"{_CPP_LABEL}, with the experiment", _CPP, _RAW, CPP, 8, EXPERIMENT),
     Contestant("cpp-stream", "C++ gRPC stream, both sides", _CPP, f"{_CPP_CLIENT}:messages", CPP),
     Contestant("cpp-slices", "C++ gRPC stream, both sides, slices", (*_CPP, "slices"), f"{_CPP_CLIENT}:slices", CPP),
-    Contestant("socket", "raw socket copy", _serve_peer("sockets"), "sockets/copy", copies=2),
-    Contestant("arrow", "Arrow Flight DoExchange", _serve_peer("arrow"), "arrow/call", "arrow"),
+    Contestant("socket", "raw socket copy", serve_peer("sockets"), "sockets/copy", copies=2),
+    Contestant("arrow", "Arrow Flight DoExchange", serve_peer("arrow"), "arrow/call", "arrow"),
 )
 """The contestants that send a tensor, and receive its bytes in another shape."""
 
@@ -73,6 +73,6 @@ SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
     Contestant("served-event", "ours, --io-engine event", _EVENT, _LOAD),
     Contestant("served-cpp", _CPP_LABEL, _CPP, _LOAD, CPP),
-    Contestant("served-stock", "stock grpcio", _serve_peer("stock"), _LOAD),
+    Contestant("served-stock", "stock grpcio", serve_peer("stock"), _LOAD),
 )
 """Servers that h2load calls, because h2load uses almost no processor time."""

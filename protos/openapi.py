@@ -46,7 +46,7 @@ _LIMITS: Mapping[str, Schema] = {
     "Shape.partial": {"maxItems": _MAX_RANK},
     "TargetShape.items": {"maxItems": _MAX_RANK, "minimum": -1},
     "TargetShape.partial": {"maxItems": _MAX_RANK},
-    "PartialDim.index": {"minimum": 0, "maximum": _MAX_RANK - 1},
+    "PartialDim.index": {"minimum": 0, "maximum": _MAX_RANK - 1, "pattern": "^[0-9]{1,2}$"},
     "Interval.min": {"minimum": 0},
     "Interval.max": {"minimum": 0},
     "Symbol.name": {"minLength": 1, "maxLength": _MAX_NAME},
@@ -87,9 +87,9 @@ _SCALARS: Mapping[int, Schema] = {
 
 _DESCRIPTION = """\
 Messages of ReshapeService are in protobuf's JSON mapping. Fields with their default value are absent from responses.
-In addition to what the schemas show, a request may have null for an absent field, the number of an enum value, and
-base64 without padding or with the alphabet for URLs. A request with the header `connect-protocol-version` gets errors
-in the form of the Connect protocol."""
+In addition to what the schemas show, a request may have the number of an enum value, and base64 without padding or with
+the alphabet for URLs. A request with the header `connect-protocol-version` gets errors in the form of the Connect
+protocol."""
 _CODES = """\
 400: the request breaks a rule or is not a valid message. 401: the credentials are missing or invalid. 403: you may not
 make this request. 413: the body is too large. 415: the server does not read this type or encoding of a body. 429: the
@@ -231,8 +231,9 @@ _PARAMETERS: Schema = {
     "RequestId": {
         "name": "x-request-id",
         "in": "header",
-        "description": "An id for the server's log. The server ignores an id that is longer or not visible ASCII.",
-        "schema": {"type": "string", "maxLength": _MAX_REQUEST_ID},
+        "description": "An id for the server's log. The server ignores an id of more than "
+        f"{_MAX_REQUEST_ID} characters, and one with characters that are not visible ASCII.",
+        "schema": {"type": "string"},
     },
     "Model": {"name": "name", "in": "path", "required": True, "schema": {"enum": _MODELS}},
     "Version": {"name": "version", "in": "path", "required": True, "schema": {"const": "1"}},
@@ -351,7 +352,10 @@ class _Schemas:
         for field in message.fields:
             shown = field.name if form is _Form.INFERENCE else field.json_name
             is_required = self._is_required(field)
-            schema["properties"][shown] = self._describe_field(field, form)
+            described = self._describe_field(field, form)
+            schema["properties"][shown] = (
+                described if is_required or form is not _Form.REQUEST else _allow_null(described)
+            )
             if form is _Form.REQUEST and shown != field.name:
                 other = {"$ref": f"#/components/schemas/{name}/properties/{shown}"}
                 schema["properties"][field.name] = {**other, "description": f"Another name of `{shown}`."}
@@ -418,6 +422,14 @@ def _list_comments(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
                 names.append(element.name)
             lines = [line.removeprefix(" ") for line in location.leading_comments.rstrip("\n").split("\n")]
             yield ".".join(names), "\n".join(lines)
+
+
+def _allow_null(schema: Schema) -> Schema:
+    """Returns the schema of a field that may also be null, which means that the field is absent."""
+    if "type" not in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    types = schema["type"]
+    return {**schema, "type": [*([types] if isinstance(types, str) else types), "null"]}
 
 
 def _choose_name(shown: str, original: str, *, is_required: bool) -> Schema:
@@ -500,9 +512,7 @@ def _describe_inference(schemas: _Schemas, methods: Mapping[str, _Described]) ->
         "/v2/health/live": {"get": probe("ServerLive", {"200": live})},
         "/v2/health/ready": {"get": probe("ServerReady", {"200": ready, "503": not_ready})},
         "/v2/models/stats": {"get": {**statistics, "operationId": "Statistics", "summary": text, "description": text}},
-        "/v2/repository/index": {
-            "post": {**index, "requestBody": {"content": {_JSON: {"schema": {"type": "object"}}}}}
-        },
+        "/v2/repository/index": {"post": {**index, "requestBody": {"content": {_JSON: {"schema": {}}}}}},
     }
     name, version = _refer("parameters", "Model"), _refer("parameters", "Version")
     for end, operation in of_model.items():

@@ -39,6 +39,8 @@ QUICK = (
     "large-http-chunks-4",
     "endless-chunks-16",
     "half-closed-requests-16",
+    "long-json-responses",
+    "empty-partial-dims-16",
     "small-calls-16",
     "zero-windows",
     "linked-batches",

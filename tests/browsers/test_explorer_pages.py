@@ -146,7 +146,7 @@ def test_explorer_ignores_late_responses_to_earlier_queries(page: Page, link: st
         else:
             route.continue_()
 
-    page.route("**/InferShape", hold)
+    page.route("**/BatchInferShape", hold)
     with page.expect_request(lambda request: '"dims":[7]' in (request.post_data or "")):
         page.get_by_label("Input shape").fill("7")
     page.get_by_label("Input shape").fill("9")
@@ -254,7 +254,7 @@ def test_explorer_asks_for_a_token_and_sends_it(browser: Browser, link: str):
         else:
             route.fulfill(status=401, json={"code": 16, "message": "the call has no token"})
 
-    page.route(re.compile("/InferShape$|/explore/drawing$"), demand_token)
+    page.route(re.compile("/BatchInferShape$|/explore/drawing$"), demand_token)
     visit(page, link, QUESTION)
     expect(page.locator("#first-summary")).to_have_text("No result: the call has no token")
     page.get_by_label("Token").fill("secret")
@@ -268,7 +268,7 @@ def test_busy_server_is_not_a_rejection_of_the_query(browser: Browser, link: str
     page = browser.new_page()
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVER_BUSY"}
     status = {"code": 8, "message": "the server is busy", "details": [info, {"@type": "x/google.rpc.RetryInfo"}]}
-    page.route("**/InferShape", lambda route: route.fulfill(status=429, json=status, headers={"Retry-After": "3"}))
+    page.route("**/BatchInferShape", lambda route: route.fulfill(status=429, json=status, headers={"Retry-After": "3"}))
     visit(page, link, QUESTION)
     expect(page.locator("#first-summary")).to_have_text("No result: the server is busy (try again in 3 s)")
     expect(page.locator("#code")).to_be_hidden()

@@ -73,10 +73,11 @@ def test_lazy_commands_are_loaded_by_name():
 
 
 def test_command_without_its_extra_prints_the_pip_install_command(monkeypatch: pytest.MonkeyPatch):
-    for name, module in (("serve", "prometheus_client"), ("serve", "pythonjsonlogger"), ("explore", "uvicorn")):
-        monkeypatch.delitem(sys.modules, "tensor_reshape.server.__main__", raising=False)
-        for loaded in [one for one in sys.modules if one.startswith("tensor_reshape.server.http.")]:
-            monkeypatch.delitem(sys.modules, loaded)
+    serves = [("serve", "prometheus_client"), ("serve", "pythonjsonlogger")]
+    for name, module in (*serves, ("explore", "uvicorn"), ("http", "httptools")):
+        for loaded in list(sys.modules):
+            if loaded.startswith(("tensor_reshape.server.__main__", "tensor_reshape.server.http.", "uvicorn.")):
+                monkeypatch.delitem(sys.modules, loaded)
         monkeypatch.setitem(sys.modules, module, None)
         for code, option in ((1, "--some-option"), (0, "--help")):
             outcome = run_command(name, option)

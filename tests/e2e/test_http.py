@@ -1,6 +1,7 @@
-"""A server with gRPC and HTTP, as users run it: TLS, tokens, workers, shutdown, logs, metrics and traces."""
+"""Servers with gRPC and HTTP as users run them: results, TLS, tokens, processes, shutdown, logs, metrics and traces."""
 
 import json
+import os
 import resource
 import signal
 import ssl
@@ -8,23 +9,30 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import grpc
 import pytest
 import trustme
 
 from certificates import Certificates, issue_certificates, replace_file, write_certificate
 from collectors import Collector, read_attributes, run_collector
+from command_line import run_module
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
+from infer_bodies import change_body, write_body
+from interruptions import Figures, keep_calling
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
-from meters import read_descriptors
-from scrapes import await_scrape, find_metrics
+from meters import list_children, read_descriptors
+from raw_streams import SIX, begin, chunk, open_stream
+from scrapes import Scrape, await_scrape, find_metrics, scrape
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import Client, ShapeQuery
+from tensor_reshape.client import Client, HealthStatus, ShapeQuery
 from tensor_reshape.rules.errors import Reason
+from tensor_reshape.wire.methods import SERVICE
 from untrusted_connections import retry
 
 ANY = "127.0.0.1:0"
 BATCH, VIEWER, UNKNOWN = "batch-" * 8, "viewer-" * 8, "nobody-" * 8
-SERVICE = "/tensor_reshape.v1.ReshapeService"
+HTTP = 2  # the worker that serves HTTP
+HTTP_COMMAND = ("tensor_reshape.cli", "http")
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -77,7 +85,7 @@ def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, C
     (line,) = both.await_records(1, "rejected", request_id="seen")
     assert (line["method"], line["code"], line["field"]) == (INFER_PATH, "INVALID_ARGUMENT", "shape[0]")
     (line,) = both.await_records(1, "call", request_id="seen")
-    assert line["request_bytes"] > 0
+    assert (line["worker"], line["request_bytes"] > 0) == (HTTP, True)
     service, method = INFER_PATH[1:].split("/")
     labels = {"service": service, "method": method, "code": "INVALID_ARGUMENT"}
     await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_calls_total", **labels) >= 1)
@@ -86,9 +94,21 @@ def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, C
     assert read_attributes(span)["tensor_reshape.request_id"] == "seen"
 
 
-def test_http_connections_are_counted_only_during_a_call(both: ServerProcess):
+def test_one_metrics_port_counts_the_calls_of_all_processes(both: ServerProcess):
+    url = find_metrics(both)
+    before = count_good_calls(scrape(url), "InferShape")
+    with Client(both.address) as client:
+        client.infer_shape([2, "N"], [-1], special_zero=True)
+    post(find_http(both))
+    page = await_scrape(url, lambda page: count_good_calls(page, "InferShape") >= before + 2)
+    assert (page.find("tensor_reshape_workers"), page.find("tensor_reshape_serving_workers")) == (2, 2)
+
+
+def test_http_calls_are_active_until_their_response(both: ServerProcess):
     def await_count(count: int) -> None:
-        await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_connections") == count)
+        await_scrape(
+            find_metrics(both), lambda page: page.find("tensor_reshape_active_calls", state="working") == count
+        )
 
     await_count(0)
     with connect(find_http(both)) as one, connect(find_http(both)) as other, connect(find_http(both)):
@@ -98,8 +118,71 @@ def test_http_connections_are_counted_only_during_a_call(both: ServerProcess):
     await_count(0)
 
 
-def test_workers_share_the_http_port():
-    with run_server("--workers", "2", "--http-listen", ANY, "--access-log", "1") as server:
+def find_pid(server: ServerProcess, worker: int) -> int:
+    """Returns the current process id of a worker."""
+    return int(server.await_records(1, "worker serves", worker=worker)[-1]["pid"])
+
+
+def test_killed_http_process_is_replaced_without_failed_grpc_calls():
+    figures = Figures()
+    with (
+        run_server("--http-listen", ANY, "--metrics-listen", ANY) as server,
+        keep_calling(server.address, figures, rest_seconds=0.02),
+    ):
+        address = find_http(server)
+        figures.await_calls(10)
+        os.kill(find_pid(server, HTTP), signal.SIGKILL)
+        server.await_records(2, "worker serves", worker=HTTP)
+        assert post(address).document == ANSWER
+        figures.await_calls(10)
+        page = await_scrape(find_metrics(server), lambda page: page.find("tensor_reshape_serving_workers") == 2)
+        assert page.find("tensor_reshape_worker_restarts_total", worker=f"{HTTP}") == 1
+        assert page.find("tensor_reshape_worker_restarts_total", worker="1") == 0
+    assert figures.failures == []
+
+
+def test_both_processes_exit_when_the_supervisor_is_killed():
+    with run_server("--http-listen", ANY) as server:
+        pids = find_pid(server, 1), find_pid(server, HTTP)
+        server.process.kill()
+        assert retry(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids))
+    causes = {(record["worker"], record["cause"]) for record in server.records if record["message"] == "stopping"}
+    assert causes == {(1, "the supervisor has ended"), (HTTP, "the supervisor has ended")}
+
+
+def test_http_works_beside_a_unix_socket(tmp_path: Path):
+    with run_server("--http-listen", ANY, listen=(f"unix:{tmp_path}/socket",)) as server:
+        with Client(server.address) as client:
+            assert client.check_health() is HealthStatus.SERVING
+        assert post(find_http(server)).document == ANSWER
+        assert server.stop() == 0
+
+
+def test_http_command_serves_without_grpc():
+    flags = ("--listen", ANY, "--tracing")
+    with run_collector() as collector:
+        with run_server(*flags, listen=(), command=HTTP_COMMAND, env=collector.variables) as server:
+            address = find_http(server)
+            assert post(address).document == ANSWER
+            await_scrape(f"http://{address}/metrics", lambda page: count_good_calls(page, "InferShape") == 1)
+            assert "cygrpc" not in Path(f"/proc/{server.process.pid}/maps").read_text()
+            assert list_children(server.process.pid) == []
+            assert server.stop() == 0
+        assert [span.name for span in collector.await_spans(1)] == ["tensor_reshape.v1.ReshapeService/InferShape"]
+
+
+@pytest.mark.parametrize("flags", [("--check-config",), ()], ids=["check", "start"])
+def test_http_without_its_extra_names_the_extra(flags: tuple[str, ...], tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['httptools'] = None")
+    addresses = ("--listen", ANY, "--http-listen", ANY)
+    outcome = run_module("tensor_reshape.server", *addresses, *flags, env={"PYTHONPATH": str(tmp_path)})
+    (line,) = outcome.errors
+    assert (outcome.code, "needs the extra http, because httptools is missing" in line) == (1, True)
+
+
+def test_http_workers_share_the_http_port():
+    flags = ("--workers", "2", "--http-workers", "2", "--http-listen", ANY, "--access-log", "1")
+    with run_server(*flags) as server:
         address = find_http(server)
         workers = set[int]()
         for number in range(200):
@@ -108,25 +191,32 @@ def test_workers_share_the_http_port():
             workers.add(line["worker"])
             if len(workers) == 2:
                 break
-        assert len(workers) == 2
+        assert workers == {3, 4}
         assert server.stop() == 0
     with pytest.raises(ConnectionRefusedError):
         connect(address)
 
 
-def test_draining_server_is_reported_unhealthy_over_http():
-    with run_server("--http-listen", ANY, "--drain-seconds", "60") as server:
-        address = find_http(server)
+def test_both_protocols_complete_running_calls_while_the_server_drains():
+    with (
+        run_server("--http-listen", ANY, "--drain-seconds", "60") as server,
+        grpc.insecure_channel(server.address) as channel,
+        open_stream(channel, begin()) as stream,
+    ):
+        address, body = find_http(server), write_json(QUESTION)
+        stream.accept()
         with connect(address) as busy, connect(address) as idle:
-            body = write_json(QUESTION)
             busy.sendall(write_request(body[:10], length=len(body)))
+            assert request(address, "GET", "/readyz").code == 200
             server.process.send_signal(signal.SIGTERM)
-            server.await_records(1, "stopping")
-            while request(address, "GET", "/healthz").code == 200:
-                pass
+            assert retry(lambda: request(address, "GET", "/readyz").code == 503)
+            assert request(address, "GET", "/healthz").code == 200  # the process works
             assert post(address).code == 200  # a load balancer may still send calls
             busy.sendall(body[10:])
             assert read_answer(busy) == (200, json.dumps(ANSWER, separators=(",", ":")).encode())
+            stream.send(chunk(0, SIX))
+            assert stream.receive(len(SIX)) == SIX
+            stream.finish()
             server.process.send_signal(signal.SIGTERM)
             assert receive_all(idle) == b""
         assert server.wait() == 0
@@ -135,7 +225,7 @@ def test_draining_server_is_reported_unhealthy_over_http():
 def test_http_port_survives_exhausted_file_descriptors():
     with run_server("--http-listen", ANY) as server:
         server.await_records(1, "serving")  # before this record, it still opens files
-        pid, address = server.process.pid, find_http(server)
+        pid, address = find_pid(server, HTTP), find_http(server)
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         limit = max(read_descriptors(pid)) + 1
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
@@ -165,7 +255,7 @@ def test_http_token_permits_only_its_methods(tmp_path: Path):
     files = issue_certificates(tmp_path)
     (tmp_path / "tokens").write_text(f"batch:{BATCH}\nviewer:{VIEWER}\n")
     (tmp_path / "permitted.toml").write_text(
-        f'[callers]\n"token:batch" = ["*"]\n"token:viewer" = ["{SERVICE}/InferShape"]\n'
+        f'[callers]\n"token:batch" = ["*"]\n"token:viewer" = ["/{SERVICE}/InferShape"]\n'
     )
     flags = ["--token-file", tmp_path / "tokens", "--authorization-file", tmp_path / "permitted.toml"]
     flags += ["--tls-certificate", files.server, "--tls-key", files.server_key, "--log-level", "debug"]
@@ -182,10 +272,37 @@ def test_http_token_permits_only_its_methods(tmp_path: Path):
             headers = {"authorization": f"Bearer {token}"} if token else {}
             reply = post(address, QUESTION if path == INFER_PATH else {"items": []}, path, headers, context=context)
             assert (reply.code, "www-authenticate" in reply.headers) == (code, code == 401), (token, path)
-        assert request(address, "GET", "/healthz", context=context).code == 200
+        for path in ("/healthz", "/readyz"):
+            assert request(address, "GET", path, context=context).code == 200
         server.stop()
     log = "".join(map(str, server.records))
     assert all(token not in log for token in (BATCH, VIEWER, UNKNOWN))
+
+
+def test_call_over_tls_is_active_until_the_client_has_read_the_response(tmp_path: Path):
+    files = issue_certificates(tmp_path)
+    tls = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key))
+    payload = bytes(15 << 20)  # more than the buffers of both systems
+    parameters = {"shape": "[-1]", "special_zero": False, "binary_data_output": True}
+    body = change_body(write_body(shape=[len(payload) // 4], binary=len(payload)), parameters=parameters)
+    length = b"Inference-Header-Content-Length: %d" % len(body)
+    with (
+        run_server(*tls, "--http-listen", ANY, "--metrics-listen", ANY) as server,
+        trust(files).wrap_socket(connect(find_http(server)), server_hostname="localhost") as connection,
+    ):
+        connection.sendall(write_request(body + payload, length, path="/v2/models/reshape/infer"))
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        post(find_named(server), context=trust(files))
+        page = await_scrape(find_metrics(server), lambda page: count_good_calls(page, "InferShape") == 1)
+        assert count_good_calls(page, "ModelInfer") == 0
+        received = 0
+        while received < len(payload):
+            received += len(connection.recv(1 << 20))
+        await_scrape(find_metrics(server), lambda page: count_good_calls(page, "ModelInfer") == 1)
+
+
+def count_good_calls(page: Scrape, method: str) -> float:
+    return page.sum("tensor_reshape_calls_total", method=method, code="OK")
 
 
 def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
@@ -205,7 +322,7 @@ def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: P
         write_certificate(other.issue_cert("localhost"), tmp_path / "new", tmp_path / "new-key")
         replace_file(files.server_key, (tmp_path / "new-key").read_bytes())
         replace_file(files.server, (tmp_path / "new").read_bytes())
-        server.await_records(1, "reloaded")
+        server.await_records(1, "reloaded", worker=HTTP)
         other.cert_pem.write_to_path(str(tmp_path / "other-ca.pem"))
         changed = ssl.create_default_context(cafile=str(tmp_path / "other-ca.pem"))
         changed.load_cert_chain(files.client, files.client_key)

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from documents import read_blocks
 from manifests import parse_arguments
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.http.commands import http
 
 Manifest = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -67,6 +69,20 @@ def test_kserve_server_listens_on_the_probe_port(container: Manifest, config: Co
     assert config.listen == (f"0.0.0.0:{port['containerPort']}",)
     probes = [container[probe]["grpc"] for probe in ("readinessProbe", "livenessProbe")]
     assert probes == [{"port": port["containerPort"]}] * 2
+
+
+def test_kserve_readme_has_the_arguments_and_probes_of_http(manifests: dict[str, Manifest]):
+    (block,) = [block.text for block in read_blocks(FOLDER / "README.md") if block.language == "yaml"]
+    changed = yaml.safe_load(block)
+    (container,) = changed["containers"]
+    command, *flags = container["args"]
+    values = http.make_context(command, flags).params
+    (port,) = container["ports"]
+    probes = [container[probe]["httpGet"] for probe in ("readinessProbe", "livenessProbe")]
+
+    assert changed.keys() <= manifests["serving-runtime"]["spec"].keys()
+    assert (command, values["http_listen"]) == ("http", f"0.0.0.0:{port['containerPort']}")
+    assert probes == [{"path": path, "port": port["containerPort"]} for path in ("/readyz", "/healthz")]
 
 
 def test_kserve_pod_has_enough_shutdown_time_and_memory(

@@ -31,6 +31,7 @@ from manifests import (
 )
 from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.config import SETTINGS, Config
+from tensor_reshape.server.http.guards import MAX_CONNECTIONS
 from tensor_reshape.server.process.resources import PROCESS_BYTES
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_port
@@ -48,6 +49,8 @@ CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "S
 
 LOST_BY_THE_ALLOCATOR = 0.4  # fraction of the budget in the worst flood: see docs/deployment/sizing.md
 AHEAD_BYTES = 256 * 1024  # bytes that gRPC receives for a waiting call: see docs/deployment/sizing.md
+SUPERVISOR_BYTES = 32 * 2**20
+TLS_CONNECTION_BYTES = 300 * 1024
 MEMORY_STEP = 256 * 2**20
 
 every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
@@ -127,6 +130,7 @@ def derive_memory(config: Config) -> int:
         config.memory_budget_bytes * LOST_BY_THE_ALLOCATOR,
         MAX_SILENT * config.max_message_bytes,  # health
         config.max_calls * AHEAD_BYTES,
+        0 if config.http_listen is None else PROCESS_BYTES + SUPERVISOR_BYTES + MAX_CONNECTIONS * TLS_CONNECTION_BYTES,
     )
     return math.ceil(sum(parts) / MEMORY_STEP) * MEMORY_STEP
 

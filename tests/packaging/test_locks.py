@@ -53,7 +53,8 @@ def find_unmet(wanted: list[str], lock: str) -> list[str]:
         versions = [version for name, version in pins if name == canonicalize_name(one.name)]
         return bool(versions) and all(map(one.specifier.contains, versions))
 
-    return [str(one) for one in map(Requirement, wanted) if not is_met(one)]
+    # an extra of the project may include another one
+    return [str(one) for one in map(Requirement, wanted) if one.name != "tensor-reshape" and not is_met(one)]
 
 
 @pytest.mark.parametrize("name", LOCKS)

@@ -238,12 +238,17 @@ def test_documented_grpcurl_command_prints_the_shown_response(server: ServerProc
 
 def test_documented_curl_command_prints_the_shown_response():
     (command,) = [text for text in find_curl_commands() if "/v2/" not in text]
-    shown = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
+    inferred, tensor, reshaped, error = [
+        json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name
+    ]
+    (other,) = [block.text for block in find_blocks("sh") if "@request.json" in block.text]
     ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
+    (reshape_path,) = re.findall(r"http://[^/]*(/\S+) ", other)
     wrong = {**json.loads(body), "shape": {"items": [-2]}}
 
     with run_server("--http-listen", "127.0.0.1:0") as server:
-        assert [post(find_http(server), asked, path).document for asked in (json.loads(body), wrong)] == shown
+        asked = [post(find_http(server), given, path).document for given in (json.loads(body), wrong)]
+        assert [*asked, post(find_http(server), tensor, reshape_path).document] == [inferred, error, reshaped]
 
 
 def test_documented_curl_command_over_rest_prints_the_shown_response():

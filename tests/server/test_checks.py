@@ -52,7 +52,7 @@ def test_check_config_prints_each_configuration_error_on_a_line(tmp_path: Path):
         "cannot listen on 'nowhere'",
         *(f"cannot listen on {address}: Address already in use" for address in taken),
         f"{junk} and {key} are not a PEM certificate and its private key",
-        "--memory-budget-bytes is 1 KiB, but one call in each process may need 192.8 MiB",
+        "--memory-budget-bytes is 1 KiB, but one call in each process may need 192.75 MiB",
     ):
         assert faults.count(text) == 1, (text, outcome.errors)
     assert f"{junk}" in "\n".join(line for line in outcome.errors if "PEM" not in line)  # also rejected as a token file

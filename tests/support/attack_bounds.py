@@ -40,7 +40,7 @@ class Attack(NamedTuple):
         run: attacks an address until its process ends.
         connections: how many threads run it at the same time. Each may open more than one connection.
         bounds: the largest allowed effect on other clients.
-        is_http: whether it attacks the port of JSON over HTTP, which the proxies do not forward.
+        is_http: whether it attacks the HTTP port, which the proxies do not forward.
         needs_proxy: whether only a proxy stops it.
         least_seconds: the shortest duration that shows its effect.
         number: the number of calls on each connection; 0: the default of the attack.

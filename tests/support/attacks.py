@@ -37,12 +37,14 @@ from http2 import (
     grpc_message,
 )
 from http_attacks import (
+    empty_partial_dims,
     endless_chunks,
     half_closed_requests,
     idle_http_connections,
     large_http_bodies,
     large_http_chunks,
     large_http_headers,
+    long_json_responses,
     pipelined_requests,
     slow_headers,
     slow_posts,
@@ -387,6 +389,8 @@ ATTACKS = {
         Attack(large_http_chunks, 4, is_http=True),
         Attack(endless_chunks, 16, is_http=True),
         Attack(half_closed_requests, 16, is_http=True),
+        Attack(long_json_responses, is_http=True),
+        Attack(empty_partial_dims, 16, Bounds(http_p99_ms=500), is_http=True),
         Attack(large_calls),
         Attack(oversized_messages),
         Attack(zero_windows),

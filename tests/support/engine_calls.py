@@ -64,13 +64,13 @@ class Caller:
         rejections: the errors of GIVE_UP effects.
     """
 
-    def __init__(self, engine: Engine, peer: str = PEER, perform: Perform = perform, size: int | None = None) -> None:
+    def __init__(self, engine: Engine, peer: str = PEER, perform: Perform = perform) -> None:
         self.engine, self.perform = engine, perform
         self.reads = self.works = self.sends = self.drops = 0
         self.rejections: list[LimitError] = []
         self.life = Lifecycle(self, METHOD)
         engine.prepare(self.life, (), lambda: CallInfo(METHOD, ()))
-        perform(engine.enter(self.life, find_source(peer), size))
+        perform(engine.enter(self.life, find_source(peer)))
 
     def start_read(self) -> None:
         self.reads += 1

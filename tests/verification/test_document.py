@@ -7,7 +7,8 @@ import click
 from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import Reason
-from tensor_reshape.server.__main__ import SettingOption, serve
+from tensor_reshape.server.__main__ import serve
+from tensor_reshape.server.options import SettingOption
 from verification.document.commands import CONNECTION, build_commands
 from verification.document.configuration import build_configuration
 from verification.document.explanations import EXPLANATIONS

@@ -83,11 +83,14 @@ def test_value_of_a_message_that_is_not_an_object_is_rejected(document: object, 
     [
         ({"data": "A"}, "data", 'data is "A", not base64'),
         ({"data": "AA*="}, "data", 'data is "AA*=", not base64'),
+        ({"data": "AA="}, "data", 'data is "AA=", not base64'),
+        ({"data": "AAAA="}, "data", 'data is "AAAA=", not base64'),
+        ({"data": "AA==="}, "data", 'data is "AA===", not base64'),
         ({"data": 7}, "data", "data is 7, not base64"),
-        ({"data": ["a"]}, "data", 'data is ["a"], not base64'),
+        ({"data": ["a"]}, "data", "data is a list, not base64"),
         ({"dataType": True}, "dataType", "dataType is true, not the name of a value"),
         ({"dataType": 2**32}, "dataType", "dataType is 4294967296, not the name of a value"),
-        ({"dataType": []}, "dataType", "dataType is [], not the name of a value"),
+        ({"dataType": []}, "dataType", "dataType is a list, not the name of a value"),
         ({"dims": ["1_0"]}, "dims[0]", 'dims[0] is "1_0", not a whole number'),
         ({"dims": [1e400]}, "dims[0]", "dims[0] is Infinity, not a whole number"),
         ({"dataType": "DATA_TYPE_U8", "data_type": "DATA_TYPE_U8"}, "data_type", "data_type is given twice"),
@@ -139,7 +142,7 @@ def test_error_of_text_that_is_not_json_names_the_place(text: str, message: str)
 
 
 def test_float_that_is_not_a_number_is_rejected_by_name():
-    for value, shown in (([1], "[1]"), (True, "true"), ("x", '"x"'), ({}, "{}")):
+    for value, shown in (([1], "a list"), (True, "true"), ("x", '"x"'), ({}, "an object")):
         with pytest.raises(InvalidRequestError) as caught:
             read_message(find_class("ModelInferRequest"), {"parameters": {"a": {"double_param": value}}})
         assert caught.value.message == f"parameters[a].double_param is {shown}, not a number"

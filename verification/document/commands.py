@@ -8,7 +8,8 @@ import click
 from tensor_reshape.cli.__main__ import COMMANDS, commands
 from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.cli.options import connection_options
-from tensor_reshape.server.__main__ import SettingOption
+from tensor_reshape.server.config import SETTINGS
+from tensor_reshape.server.options import SettingOption
 from verification.document.tables import collapse_lines, escape, join_cells
 
 PROGRAM = "tensor-reshape"
@@ -72,8 +73,11 @@ def _build_options(command: click.Command, context: click.Context) -> Iterator[s
     if own:
         rows = (join_cells(_list_cells(option, context)) for option in own)
         yield from ("| option | default | meaning |", "|---|---|---|", *rows, "")
-    if any(isinstance(option, SettingOption) for option in options):
-        yield from ("You can also pass every setting of [the configuration](configuration.md) as a flag.", "")
+    settings = {option.name for option in options if isinstance(option, SettingOption)}
+    if settings:
+        others = ", ".join(f"`{setting.flag}`" for setting in SETTINGS if setting.name not in settings)
+        text = "You can also pass every setting of [the configuration](configuration.md) as a flag"
+        yield from (f"{text}, except {others}." if others else f"{text}.", "")
     if {option.name for option in options} >= CONNECTION:
         yield from ("You can also pass the [connection options](#connection-options).", "")
 

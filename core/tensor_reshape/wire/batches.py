@@ -6,7 +6,7 @@ Invariants:
 - A batch is split into items before an item is parsed, so the parser never reads more than one item at a time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, reject_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, clip_metadata
@@ -77,38 +77,27 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
 def encode_batch_response(
     results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
 ) -> bytes:
-    """Returns the response of a batch, as described in `write_batch_results`."""
-    return join_items(write_batch_results(results, encode_batch_result, max_bytes, report))
-
-
-def write_batch_results(
-    results: Iterable[ShapeAnswer | ReshapeError],
-    write: Callable[[ShapeAnswer | ReshapeError], bytes],
-    max_bytes: int,
-    report: ReportBug | None = None,
-) -> list[bytes]:
-    """Returns the encoded results of a batch.
+    """Returns the response of a batch.
 
     If a result would make the total exceed `max_bytes`, an error replaces the result.
 
     Args:
         results: the results of a batch.
-        write: a function that encodes one result.
         max_bytes: the largest size of all results together.
         report: the function that handles bugs, as in `answer_batch`.
     """
     pieces, size, too_much = [], 0, b""
     for result in results:
         try:
-            piece = write(result)
+            piece = encode_batch_result(result)
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
-            piece = write(reject_bug(bug, report))
+            piece = encode_batch_result(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
             # The error is encoded only once, because tens of thousands of items of a batch may have this error.
-            piece = too_much = too_much or write(_reject_size(max_bytes))
+            piece = too_much = too_much or encode_batch_result(_reject_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
-    return pieces
+    return join_items(pieces)
 
 
 def _reject_size(max_bytes: int) -> LimitError:

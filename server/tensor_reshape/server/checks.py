@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tensor_reshape.runtime.lazy_imports import advise_install
+from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.config import Config, ConfigError, TlsFiles
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
@@ -68,8 +68,7 @@ def import_http() -> "type[Application]":
     try:
         from tensor_reshape.server.http.applications import Application  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        message = f"--http-listen needs the extra http, because {error.name} is missing: {advise_install('http')}"
-        raise ConfigError(message) from error
+        raise ConfigError(describe_missing("--http-listen", "http", error)) from error
     return Application
 
 

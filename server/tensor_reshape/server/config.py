@@ -115,15 +115,21 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         """
         return replace(
             self,
+            listen=(),
+            health_listen=None,
             http_listen=http_listen,
             metrics_listen=None,
+            http_workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.shares,
         )
 
     @property
     def shares(self) -> int:
-        """The number of shares of the memory budget. A worker gets two shares, and a process for HTTP gets one."""
-        return count_shares(self.workers, self.http_workers if self.http_listen else 0)
+        """The number of shares of the memory budget. A worker gets two shares, and a process for HTTP gets one.
+
+        A server without addresses for gRPC has no workers.
+        """
+        return count_shares(self.workers if self.listen else 0, self.http_workers if self.http_listen else 0)
 
     @property
     def all_addresses(self) -> tuple[str, ...]:

@@ -101,7 +101,8 @@ def build_config(settings: dict[str, Any]) -> Config:
     Raises:
         ConfigError: the settings are invalid.
     """
-    workers, http_workers = settings["workers"], settings["http_workers"] if settings["http_listen"] else 0
+    workers = settings["workers"] if settings["listen"] else 0
+    http_workers = settings["http_workers"] if settings["http_listen"] else 0
     available = find_available_memory(workers + http_workers)
     # The server never lowers a configured message size, even if it equals the default size.
     source = click.get_current_context().get_parameter_source("max_message_bytes")

@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING
 
-from tensor_reshape.runtime.lazy_imports import advise_install
+from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.calls.access_logs import AccessLog
 from tensor_reshape.server.calls.records import CallLog
 from tensor_reshape.server.config import Config, ConfigError
@@ -47,8 +47,7 @@ def start_tracing() -> "Tracing":
     try:
         from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an optional extra
     except ImportError as error:
-        message = f"--tracing needs the extra tracing, because {error.name} is missing: {advise_install('tracing')}"
-        raise ConfigError(message) from error
+        raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
     except ValueError as error:  # importing OpenTelemetry raises ValueError if one of its variables is invalid
         message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
         raise ConfigError(message) from error

@@ -1,22 +1,14 @@
 """The source of a call: the name of its connection, and the forwarded address of a proxy."""
 
-import socket
-from contextlib import suppress
-from pathlib import Path
-
-import grpc
 import pytest
 
-from http2 import SERVICE_PATH
-from in_process import run_stock
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.quotas import find_caller
-from tensor_reshape.server.calls.sources import Source, Sources, find_source, is_shared, name_peer
+from tensor_reshape.server.calls.sources import Source, Sources, find_source, is_shared
 from tensor_reshape.server.config import Config, ConfigError
 
 PROXY = "ipv4:192.0.2.1:40000"
 FORWARDED = (("user-agent", "x"), ("x-forwarded-for", "198.51.100.7"))
-HOST, LINK = "10", "20"  # scopes of IPv6, as the kernel writes them
 
 
 @pytest.mark.parametrize(
@@ -46,51 +38,6 @@ def test_long_forwarded_header_is_ignored():
 @pytest.mark.parametrize(("peer", "shared"), [("unix:", True), ("unix-abstract:a", True), ("ipv4:10.0.0.1:1", False)])
 def test_unix_socket_clients_have_one_address(peer: str, shared: bool):
     assert is_shared(peer) == shared
-
-
-def find_host(scope: str) -> str:
-    """Returns an address of this machine in this scope of IPv6."""
-    with suppress(OSError):
-        for line in Path("/proc/net/if_inet6").read_text().splitlines():
-            digits, _, _, found, _, interface = line.split()
-            if found == scope:
-                host = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))
-                return f"{host}%{interface}" if scope == LINK else host
-    pytest.skip("no such address")
-
-
-@pytest.mark.parametrize("scope", ["", HOST, LINK])
-def test_name_peer_formats_addresses_like_grpcio(scope: str):
-    peers: list[str] = []
-
-    def note(_: bytes, context: grpc.ServicerContext) -> bytes:
-        peers.append(context.peer())
-        return b""
-
-    host = find_host(scope) if scope else "127.0.0.1"
-    written = f"[{host}]" if scope else host
-    with run_stock({"Reshape": note}, host=written) as address, grpc.insecure_channel(address) as channel:
-        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE_PATH}Reshape")
-        method(b"", timeout=60)
-    ((_family, *_, name),) = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    with (
-        socket.create_server(name, family=_family) as listener,
-        socket.create_connection(listener.getsockname()[:2] if not scope else (host, listener.getsockname()[1])),
-        listener.accept()[0] as served,
-    ):
-        begin, _, port = name_peer(served).rpartition(":")
-        assert (begin, int(port)) == (peers[0].rpartition(":")[0], served.getpeername()[1])
-
-
-def test_ipv4_client_of_an_ipv6_listener_keeps_its_address():
-    if not socket.has_dualstack_ipv6():
-        pytest.skip("no IPv6")
-    with (
-        socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener,
-        socket.create_connection(("127.0.0.1", listener.getsockname()[1])) as client,
-        listener.accept()[0] as served,
-    ):
-        assert name_peer(served) == f"ipv4:127.0.0.1:{client.getsockname()[1]}"
 
 
 def test_source_is_the_connection_if_no_proxy_is_trusted():

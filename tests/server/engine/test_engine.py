@@ -29,13 +29,6 @@ def test_call_starts_reading_immediately_if_memory_is_free():
     assert (Caller(engine).reads, engine.used_bytes) == (1, MESSAGE)
 
 
-def test_known_message_size_limits_the_memory_reservation():
-    engine = make(1)
-    Caller(engine, size=10)
-    Caller(engine, size=MESSAGE + 1).leave()
-    assert engine.used_bytes == 10
-
-
 def test_call_waits_for_memory_until_another_call_ends():
     engine = make(1)
     first, second = call_all(engine, range(2))

@@ -4,6 +4,7 @@ import base64
 import json
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,8 +167,8 @@ def test_connect_error_has_a_code_and_encoded_details(address: str):
     ],
     ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_unusable_connect_headers_get_a_connect_error(address: str, headers: dict[str, str], status: int, code: str):
-    reply = post_connect(address, b"{}", INFER_PATH, **headers)
+def test_unusable_connect_headers_get_a_connect_error(address: str, headers: dict[str, Any], status: int, code: str):
+    reply = post_connect(address, **headers)
     assert (reply.code, reply.document["code"]) == (status, code)
 
 

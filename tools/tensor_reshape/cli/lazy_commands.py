@@ -10,7 +10,7 @@ from importlib import import_module
 import click
 
 from tensor_reshape.cli.help_pages import HelpContext
-from tensor_reshape.runtime.lazy_imports import advise_install
+from tensor_reshape.runtime.lazy_imports import describe_missing
 
 
 class LazyCommand(click.Command):
@@ -73,8 +73,7 @@ class LazyGroup(click.Group):
 
 def reject_missing_extra(error: ModuleNotFoundError, name: str, extra: str) -> click.ClickException:
     """Returns the error of a command whose extra is not installed."""
-    message = f"{name} needs the extra {extra}, because {error.name} is missing: {advise_install(extra)}"
-    return click.ClickException(message)
+    return click.ClickException(describe_missing(name, extra, error))
 
 
 def load_all(commands: Sequence[click.Command]) -> dict[str, click.Command]:

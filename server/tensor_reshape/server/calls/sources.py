@@ -43,19 +43,6 @@ def find_source(peer: str) -> Source:
     return Source(find_address(peer), peer)
 
 
-def name_peer(connection: socket.socket) -> str:
-    """Returns the name that gRPC would give to a connection.
-
-    Raises:
-        OSError: the connection has been closed.
-    """
-    host, port, *rest = connection.getpeername()
-    if connection.family == socket.AF_INET or host.startswith(_V4_MAPPED):
-        return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    scope = rest[1]  # the number of the network interface, without which a link-local address is ambiguous
-    return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
-
-
 def is_shared(peer: str) -> bool:
     """Whether a connection name belongs to a unix socket.
 

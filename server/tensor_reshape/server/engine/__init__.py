@@ -8,5 +8,5 @@ of actions such as aborting a call.
 - The module `fair_shares` divides memory and concurrency slots fairly among clients. The module `stall_timeouts`
   chooses the stalled calls that are aborted.
 - Admission checks (`gates`) admit or reject calls, and `observers` get the events of calls.
-- The packages `handlers` and `http` report the events to the engine and carry out the actions that it returns.
+- The package `handlers` reports the events to the engine and carries out the actions that it returns.
 """

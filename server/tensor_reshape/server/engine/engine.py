@@ -134,13 +134,12 @@ class Engine:
             info.observers = observers
             begin_observation(info)
 
-    def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
+    def enter(self, life: Lifecycle, source: Source) -> Effects:
         """Begins a call, which reads its first message as soon as there is memory.
 
         Args:
             life: the call. The handler must `release` the call later, even if this method raises an error.
             source: the address and connection of the client.
-            size: the largest possible size of a message in bytes. None means the largest allowed size.
 
         Raises:
             ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
@@ -155,7 +154,6 @@ class Engine:
             life.journals = journals  # journals must also record a call that is rejected
             life.began = life.since = self._clock()
             life.source = source
-            life.max_message_bytes = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
             if rejection is None and not self._slots.take(source, 1):
                 message = f"{len(self._lives)} calls are running; the limit is {self.max_calls} (--max-calls)"
                 rejection = reject_busy(message)
@@ -199,7 +197,7 @@ class Engine:
 
         This method takes no lock, because a response that another thread sends at the same time only frees more memory.
         """
-        return COST_FACTOR * (life.unsent_bytes + size) <= life.max_message_bytes
+        return COST_FACTOR * (life.unsent_bytes + size) <= self._budget.read_cost
 
     def request_work(self, life: Lifecycle, size: int | None = None) -> Effects:
         """Queues the received message until memory for the message is free. A worker thread then calls `begin_work`.
@@ -351,16 +349,16 @@ class Engine:
         """Lets a call read its next message as soon as there is memory."""
         life.move(_REQUEST)
         pool = self._receiving
-        if pool.take(life.source, life.max_message_bytes):
+        if pool.take(life.source, self._budget.read_cost):
             life.move(_READ)
             return (self._start_read(life),)
         life.stop_clock(self._clock())
-        life.claim = pool.claim(life.source, life.max_message_bytes, life)
+        life.claim = pool.claim(life.source, self._budget.read_cost, life)
         return self._grant()  # the call may get memory at once, because clients without memory come first
 
     def _start_read(self, life: Lifecycle) -> Effect:
         """Records the memory that the receive pool has given to a call."""
-        life.reading = life.max_message_bytes
+        life.reading = self._budget.read_cost
         life.counted = (life.counted[0] + life.reading, life.counted[1])
         return Effect(_START_READ, life)
 

@@ -252,8 +252,6 @@ class Lifecycle:
         served: the handler, which performs the effects, or None as soon as the call is over.
         method: the full method path.
         source: the address and connection of the client, which are set when the call is entered.
-        max_message_bytes: the size of the largest message that the call may receive. This size is set when the call is
-            entered.
         info: the facts about the call, which are set before the call is entered if a gate or an observer needs them.
         state: the current state.
         journals: the journals that record the events of the call.
@@ -279,7 +277,6 @@ class Lifecycle:
 
     # These default values are class attributes, so that a call that is rejected at once does not have to set them.
     source = _NO_SOURCE
-    max_message_bytes = 0
     info: CallInfo | None = None
     state = State.NEW
     journals: "tuple[Journal, ...]" = ()

@@ -38,7 +38,7 @@ CALL_SECONDS = 60.0
 """The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""
 
 LEAST_BYTES_PER_SECOND = 32 * 1024
-"""The lowest rate at which a body must arrive, after the stall timeout of the server."""
+"""The lowest rate at which a client must send a body and read a response, after the stall timeout of the server."""
 
 MEMORY_FACTOR = 3
 """The memory for a call as a multiple of its body: the body, its parts as they arrive, and the response."""
@@ -180,8 +180,9 @@ class CallServer:
         rejection = self._gates.find_rejection(info)
         if rejection is not None:
             raise rejection
-        size = min(request.length or _FIRST_BYTES, exchange.max_bytes)
-        return self._admission.enter(info.address, size * exchange.memory_factor)
+        size = min(request.length or _FIRST_BYTES, exchange.max_bytes) * exchange.memory_factor
+        # A body that is within its limit can have the whole memory of a process with a small budget.
+        return self._admission.enter(info.address, min(size, self._admission.max_bytes))
 
     async def _read(self, request: Request, exchange: Exchange, place: Place) -> bytes:
         """Returns the body of a request.
@@ -202,8 +203,8 @@ class CallServer:
                     size += len(part)
                     if size > limit:
                         raise _reject_size(size, limit)
-                    if size * factor > place.size:
-                        place.grow(min(2 * size, limit) * factor)
+                    if size * factor > place.size < self._admission.max_bytes:
+                        place.grow(min(2 * size * factor, limit * factor, self._admission.max_bytes))
                     parts.append(part)
         except TimeoutError:
             text = "the body arrived too slowly"
@@ -243,7 +244,7 @@ class CallServer:
             gone.cancel()
         if working.done():
             return working.result()
-        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody reads the result
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # the result is not needed
         if any(end.done() for end in ends):
             raise ClientGoneError
         text = f"the call took longer than {exchange.seconds:g} seconds"
@@ -255,7 +256,10 @@ class CallServer:
 
 
 async def send_reply(request: Request, send: Send, reply: Reply, seconds: float) -> None:
-    """Sends a response, and waits until the client has read it, but at most `seconds`."""
+    """Sends a response, and waits until the client has read it.
+
+    The client has `seconds`, and more for a large response (see `LEAST_BYTES_PER_SECOND`).
+    """
     named = {**COMMON_HEADERS, **reply.headers}
     if reply.content_type:
         named["content-type"] = reply.content_type
@@ -269,7 +273,7 @@ async def send_reply(request: Request, send: Send, reply: Reply, seconds: float)
         await send({"type": "http.response.body", "body": part, "more_body": index < last})
     guard = find_guard(request)
     if guard is not None:
-        await guard.end_request(seconds)
+        await guard.end_request(seconds + reply.size / LEAST_BYTES_PER_SECOND)
 
 
 async def stream_body(request: Request) -> AsyncIterator[bytes]:

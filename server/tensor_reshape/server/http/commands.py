@@ -104,12 +104,15 @@ def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
         raise ConfigError(error.format_message()) from error
     with context:
         config = _build_config(context.params)
+    if config.tls_client_ca is not None:
+        message = "another ASGI server passes on no client certificates: use `tensor-reshape http` with --tls-client-ca"
+        raise ConfigError(message)
     return config, *_build_metrics(config)[:2]
 
 
 def _build_config(values: dict[str, Any]) -> Config:
     defaults = {name: _SETTINGS[name].default for name in _OMITTED}
-    return build_config({**defaults, **values})
+    return build_config({**defaults, "listen": (), **values})
 
 
 def _build_metrics(config: Config) -> tuple[SharedCounters, Callable[[], Reply], Collector]:

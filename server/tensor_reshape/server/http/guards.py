@@ -4,10 +4,11 @@
 - Headers have at most `MAX_HEAD_BYTES`. While a request is served, a client may send its body and as many bytes of
   further requests.
 - Chunks of a body are read in small pieces, because a chunk of one byte costs as much time as a large one.
-- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the oldest idle connection of the host
-  with the most connections is closed, or else the new one.
+- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the host with the most connections
+  loses its oldest idle connection, or its oldest one. A host with so many connections loses only idle ones, or the new
+  one is closed.
 
-The guard forwards bytes and knows nothing of HTTP. The application tells it when a request begins and ends.
+The guard forwards bytes and knows nothing of HTTP. The application reports when a request begins and ends.
 """
 
 import asyncio
@@ -33,7 +34,10 @@ GUARD = "tensor_reshape.guard"
 FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
-_PIECE_BYTES, _CHUNKED_PIECE_BYTES = 256 * 1024, 4 * 1024
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_PIECE_BYTES, _CHUNKED_PIECE_BYTES, _HEAD_PIECE_BYTES = 256 * 1024, 4 * 1024, 16 * 1024
+_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _HEAD_PIECE_BYTES  # with TLS, a piece follows before the application runs
+_LOOK_SECONDS = 0.02
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
@@ -56,18 +60,19 @@ class Guard(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
+        self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
-        self._written = asyncio.Event()
-        self._written.set()
-        self._left, self._piece = MAX_HEAD_BYTES, MAX_HEAD_BYTES
+        self._handshake: asyncio.Task[None] | None = None
+        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admits a connection (see `asyncio`)."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for type checkers
-        self._transport, (self.host, *_) = transport, transport.get_extra_info("peername") or ("",)
+        self._transport = self._socket_transport = transport
+        self.host, *_ = transport.get_extra_info("peername") or ("",)
         if not self._connections.admit(self):
             transport.abort()
             return
@@ -75,7 +80,7 @@ class Guard(asyncio.BufferedProtocol):
         if self._find_context is None:
             self._begin(transport)
         else:
-            self._task = self._loop.create_task(self._start_tls(transport, self._find_context()))
+            self._handshake = self._loop.create_task(self._start_tls(transport, self._find_context()))
 
     async def _start_tls(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         try:
@@ -92,9 +97,9 @@ class Guard(asyncio.BufferedProtocol):
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        # `end_request` waits until the system has accepted the whole response. With a limit of 0, TLS would also pause
-        # if there is nothing to write.
-        transport.set_write_buffer_limits(1)
+        # uvicorn waits until the system has accepted a part of a response. The upper limit is 1, because asyncio's TLS
+        # pauses a protocol whose buffer is empty if the limit is 0, and does not resume it.
+        transport.set_write_buffer_limits(1, 0)
         self._inner.connection_made(transport)
         early, self._early = self._early, None
         if early:
@@ -109,18 +114,17 @@ class Guard(asyncio.BufferedProtocol):
         """Forwards a piece of data (see `asyncio`)."""
         self._left -= nbytes
         if self._left < 0:
-            # TLS may deliver a piece of a body before the application, which has the headers, calls `begin_request`
-            self._loop.call_soon(self._check_size)
-        if self._early is not None:
+            if self._transport is not None and self._early is None and not self.is_busy:
+                self._transport.write(_TOO_LARGE)
+                self._transport.close()
+            else:
+                self.abort()
+        elif self._early is not None:
             self._early += bytes(_BUFFER[:nbytes])
         else:
             if self._timer is None and not self.is_busy:
                 self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
             self._inner.data_received(bytes(_BUFFER[:nbytes]))
-
-    def _check_size(self) -> None:
-        if self._left < 0:
-            self.abort()
 
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
         """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
@@ -130,12 +134,13 @@ class Guard(asyncio.BufferedProtocol):
 
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
-        self.is_busy, self._left, self._piece = False, MAX_HEAD_BYTES, MAX_HEAD_BYTES
-        if self._transport is not None and self._transport.get_write_buffer_size():
-            try:
-                await asyncio.wait_for(self._written.wait(), seconds)
-            except TimeoutError:
+        self.is_busy, self._left, self._piece = False, _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
+        end = self._loop.time() + seconds
+        # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
+        while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
+            if self._loop.time() > end:
                 self.abort()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def abort(self) -> None:
         """Closes the connection at once."""
@@ -144,16 +149,11 @@ class Guard(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """See `asyncio`."""
-        self._written.clear()
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """See `asyncio`."""
-        self._written.set()
         self._inner.resume_writing()
-
-    def eof_received(self) -> None:
-        """See `asyncio`."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio`."""
@@ -162,7 +162,8 @@ class Guard(asyncio.BufferedProtocol):
             return
         self._connections.discard(self)
         self._stop_timer()
-        self._written.set()
+        if self._handshake is not None:
+            self._handshake.cancel()
         self.lost.set_result(None)
         if self._early is None:
             self._inner.connection_lost(None)
@@ -190,11 +191,12 @@ class Connections:
             counts = Counter(one.host for one in self._open)
             ((host, most),) = counts.most_common(1)
             host = host if most > counts[guard.host] + 1 else guard.host
-            idle = next((one for one in self._open if one.host == host and not one.is_busy), None)
-            if idle is None:
+            theirs = [one for one in self._open if one.host == host]
+            replaced = next((one for one in theirs if not one.is_busy), None if host == guard.host else theirs[0])
+            if replaced is None:
                 return False
-            idle.abort()
-            self.discard(idle)
+            replaced.abort()
+            self.discard(replaced)
         self._open[guard] = None
         return True
 

@@ -1,6 +1,6 @@
-"""The HTTP port of a process: uvicorn with httptools on a thread of its own, behind a guard for each connection.
+"""The HTTP port of a process: uvicorn with httptools on a thread of its own, with a guard for each connection.
 
-The main thread calls `start`, `drain` and `end`. Everything else runs on the event loop.
+The main thread calls `start` and `end`. Everything else runs on the event loop.
 """
 
 import asyncio
@@ -92,8 +92,8 @@ class HttpPort:
         self._server.should_exit = True
 
     def end(self, hurry: threading.Event) -> None:
-        """Waits until running calls have ended, or until `hurry` is set."""
-        self._server.should_exit = True
+        """Closes the port, and waits until running calls have ended, or until `hurry` is set."""
+        self.drain()
         while self._thread.is_alive():
             self._thread.join(0.05)
             self._server.force_exit = hurry.is_set()

@@ -1,4 +1,4 @@
-"""A process that serves HTTP, as a worker of a supervisor or alone."""
+"""A process that serves HTTP, as a worker of a supervisor or as the only process."""
 
 import os
 import signal

@@ -1,8 +1,7 @@
 """The class `ReshapeService`, which executes parsed queries and calls, and the API's methods over serialized messages.
 
-- The arguments and results of `infer`, `infer_light`, `infer_items` and `reshape` are Python objects, not bytes. Three
-  kinds of messages are decoded to these objects. These three kinds are the protobuf messages of ReshapeService, the
-  messages of the package `oip`, and the JSON of the package `http`.
+- The arguments and results of `infer`, `infer_light` and `reshape` are Python objects, not bytes. The messages of
+  ReshapeService and of the package `oip` are decoded to these objects.
 - Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. The
   service raises a `ReshapeError` for a wrong request. Any other exception is a bug.
 - The service itself does not use threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
@@ -13,14 +12,14 @@
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Protocol, Self, TypeVar
 
-from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch, answer_light_item
-from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.batches import answer_batch, answer_light_item
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.inference import answer_question, begin_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import Limits
@@ -202,42 +201,21 @@ class ReshapeService:
         # little, because a search takes half a millisecond or more.
         return begun if isinstance(begun, ShapeAnswer) else None
 
-    def infer_items(
-        self,
-        read: Callable[[ReportBug], Iterator[BatchItem | ReshapeError]],
-        write: Callable[[Iterable[ShapeAnswer | ReshapeError], int, ReportBug], Result],
-        is_over: IsOver,
-    ) -> Result:
-        """Executes a batch item by item. After each time slice of this batch, other batches get a time slice.
-
-        Args:
-            read: a function that yields the items. The argument of `read` is a function that logs a bug.
-            write: a function that encodes the results. The arguments of `write` are the results, the maximum number of
-                bytes, and a function that logs a bug.
-            is_over: a function that returns whether the client no longer waits.
+    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        """Returns the response to BatchInferShape. After each time slice of this batch, other batches get a time slice.
 
         Raises:
-            ReshapeError: the batch is rejected as a whole, or the client no longer waits.
+            InvalidRequestError: MESSAGE_MALFORMED.
+            LimitError: the batch is too large, or the client no longer waits.
         """
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
             # this check comes before decoding, so that no work is done for a client that has disconnected
             _check_awaited(is_over)
-            items = _share(read(report), is_over, self._batch_turns)
+            read = batches.decode_batch_items(batches.decode_batch_request(request), report)
+            items = _share(read, is_over, self._batch_turns)
             results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
-            return write(results, self._limits.max_output_bytes, report)
-
-    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Returns the response to BatchInferShape.
-
-        Raises:
-            LimitError: the client no longer waits.
-        """
-        return self.infer_items(
-            lambda report: batches.decode_batch_items(batches.decode_batch_request(request), report),
-            batches.encode_batch_response,
-            is_over,
-        )
+            return batches.encode_batch_response(results, self._limits.max_output_bytes, report)
 
     def infer_batch_light(self, request: bytes) -> bytes | None:
         """Returns the response to a small BatchInferShape whose items need no search. Returns None for other batches.

@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
@@ -87,8 +88,10 @@ def _build_grpc(order: Order, counters: SharedCounters | None) -> "Runner":
 
 
 def _build_http(order: Order, counters: SharedCounters | None) -> "HttpServer":
-    from tensor_reshape.server.http.servers import HttpServer  # noqa: PLC0415 - an optional extra
-
+    try:
+        from tensor_reshape.server.http.servers import HttpServer  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ConfigError(describe_missing("--http-listen", "http", error)) from error
     return HttpServer(order.config, counters=counters, shares_ports=True)
 
 

@@ -1,19 +1,19 @@
-// Calls the server: InferShape, and the drawing of the same query.
+// Calls the server: BatchInferShape with one query, and the drawing of the same query. A batch contains the rejection of
+// a query in a good response. The browser would write an error to its console for the response of InferShape.
 
 export const INFER_SHAPE = "tensor_reshape.v1.ReshapeService/InferShape";
+const BATCH = "tensor_reshape.v1.ReshapeService/BatchInferShape";
 const DRAWING = "explore/drawing";
-const INVALID_ARGUMENT = 3;
-const RESOURCE_EXHAUSTED = 8;
-
 /** Returns the outcome of a query: its answer or rejection with a drawing, or a text that says why there is none. */
 export async function infer(request, token, signal) {
   try {
-    const [reply, picture] = await Promise.all([INFER_SHAPE, DRAWING].map((path) => post(path, request, token, signal)));
+    const sent = [[BATCH, { items: [{ question: request }] }], [DRAWING, request]];
+    const [reply, picture] = await Promise.all(sent.map(([path, message]) => post(path, message, token, signal)));
     const record = await reply.json().catch(() => ({})); // a proxy may send another form
     const drawing = picture.ok ? await picture.text() : "";
-    if (reply.ok) return { answer: record, drawing };
-    const rejection = readRejection(record);
-    if (rejection) return { rejection, drawing };
+    const { answer, rejection } = record.results?.[0] ?? {};
+    if (answer) return { answer, drawing };
+    if (rejection) return { rejection: readRejection(rejection), drawing };
     return { failure: describeFailure(reply, record), needsToken: reply.status === 401 };
   } catch {
     return { failure: "No result: the server cannot be reached." };
@@ -26,16 +26,11 @@ function post(path, request, token, signal) {
   return fetch(path, { method: "POST", headers, body: JSON.stringify(request), signal });
 }
 
-/** Returns the rejection of a google.rpc.Status, or null if the status is not about the query. */
-function readRejection({ code, message = "", details = [] }) {
-  const find = (name) => details.find((detail) => detail["@type"]?.endsWith(`/google.rpc.${name}`));
-  const info = find("ErrorInfo");
-  const isLimit = code === RESOURCE_EXHAUSTED && !find("RetryInfo") && info?.reason !== "STALLED";
-  if (!info || !(code === INVALID_ARGUMENT || isLimit)) return null;
-  const accepted = info.metadata?.accepted ?? "";
-  const field = find("BadRequest")?.fieldViolations?.[0]?.field ?? "";
-  const ending = `; accepted: ${accepted}`; // is shown separately
-  return { reason: info.reason, message: message.endsWith(ending) ? message.slice(0, -ending.length) : message, accepted, field };
+/** Returns a rejection whose message does not repeat the accepted values, which are shown separately. */
+function readRejection({ reason, message = "", field = "", metadata = {} }) {
+  const accepted = metadata.accepted ?? "";
+  const ending = `; accepted: ${accepted}`;
+  return { reason, message: message.endsWith(ending) ? message.slice(0, -ending.length) : message, accepted, field };
 }
 
 function describeFailure(reply, record) {
