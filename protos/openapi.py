@@ -231,8 +231,8 @@ _PARAMETERS: Schema = {
     "RequestId": {
         "name": "x-request-id",
         "in": "header",
-        "description": f"An id for the server's log. The server ignores an id of more than {_MAX_REQUEST_ID} characters, and "
-        "one with characters that are not visible ASCII.",
+        "description": "An id for the server's log. The server ignores an id of more than "
+        f"{_MAX_REQUEST_ID} characters, and one with characters that are not visible ASCII.",
         "schema": {"type": "string"},
     },
     "Model": {"name": "name", "in": "path", "required": True, "schema": {"enum": _MODELS}},

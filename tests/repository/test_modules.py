@@ -30,7 +30,12 @@ TESTED_ELSEWHERE = {
     "rules/limits.py": "rules/test_inference.py",  # a table without a function
     "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims
     "server/builtin/methods.py": "server/builtin/test_calls.py",  # data about methods
+    "server/calls/access_logs.py": "server/calls/test_call_logs.py",  # the same tests make both kinds of lines
+    "server/calls/records.py": "server/calls/test_call_logs.py",  # protocols without a function
+    "server/calls/results.py": "server/calls/test_statuses.py",  # fields without a function
     "server/engine/services.py": "server/handlers/test_calls.py",  # fields without a function
+    "server/options.py": "server/test_main.py",  # the options of the command `serve`
+    "server/process/stops.py": "e2e/test_lifecycle.py",  # it stops a whole server
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
     "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
     # Fields without a function. The tests of Config check all settings and their bounds.
@@ -41,6 +46,7 @@ TESTED_ELSEWHERE = {
     "server/service/works.py": "server/service/test_methods.py",  # tables
     "server/settings/serving.py": "server/test_config.py",
     "server/settings/observations.py": "server/test_config.py",
+    "server/transport/credentials.py": "server/security/test_certificates.py",  # it serves with the certificates
 }
 """Modules without a test file of their name, and the file that tests each of them."""
 

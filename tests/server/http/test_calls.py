@@ -184,17 +184,26 @@ def test_chunked_body_reserves_memory_as_it_grows():
 @pytest.mark.usefixtures("hasty")
 def test_chunked_body_without_memory_is_rejected():
     with run_http() as running, connect(running.address) as connection:
-        running.admission.max_bytes = 10_000 * calls.JSON_MEMORY_FACTOR
+        running.admission.max_bytes = 20_000 * calls.JSON_MEMORY_FACTOR
+        other = running.admission.enter("another host", running.admission.max_bytes // 2)
         connection.sendall(CHUNKED + write_chunk(b" " * 20_000))
         code, body = read_answer(connection)
         assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)
+        other.leave()
         running.await_free()
+
+
+def test_body_may_have_the_whole_memory_of_a_small_budget():
+    with run_http() as running:
+        running.admission.max_bytes = 1
+        assert post(running.address).code == 200
 
 
 def test_body_without_memory_is_rejected_with_a_delay():
     with run_http() as running:
-        running.admission.max_bytes = 1
+        other = running.admission.enter("another host", running.admission.max_bytes)
         reply = post(running.address)
+        other.leave()
     assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
 
 

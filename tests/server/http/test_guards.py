@@ -128,11 +128,12 @@ def test_headers_may_have_almost_the_maximum_size(address: str):
 
 
 @pytest.mark.parametrize("begin", [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"GET /"], ids=["header", "path"])
-def test_headers_above_the_maximum_size_close_the_connection(address: str, begin: bytes):
+def test_headers_above_the_maximum_size_are_rejected(address: str, begin: bytes):
     with connect(address) as connection:
         with suppress(OSError):
             connection.sendall(begin + b"a" * 2 * MAX_HEAD_BYTES)
-        assert receive_all(connection) == b""
+        # The response is lost if the system resets the connection, because the server has not read everything.
+        assert receive_all(connection).partition(b" Request")[0] in {b"", b"HTTP/1.1 431"}
 
 
 def test_data_ahead_of_a_response_beyond_the_limit_closes_the_connection():

@@ -91,6 +91,7 @@ class Guard(asyncio.BufferedProtocol):
             secure = None
         if secure is None:
             self.abort()
+            self.connection_lost(None)  # asyncio does not report it if the handshake was under way
         else:
             self._begin(secure)
 
@@ -157,6 +158,8 @@ class Guard(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio`."""
         del exc  # after an exception, uvicorn would leave its idle timer running
+        if self.lost.done():
+            return
         self._connections.discard(self)
         self._stop_timer()
         if self._handshake is not None:

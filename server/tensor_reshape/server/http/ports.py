@@ -87,9 +87,13 @@ class HttpPort:
         )
         self._thread.start()
 
+    def drain(self) -> None:
+        """Closes the port and idle connections. Busy connections close after their response, or after the grace."""
+        self._server.should_exit = True
+
     def end(self, hurry: threading.Event) -> None:
         """Closes the port, and waits until running calls have ended, or until `hurry` is set."""
-        self._server.should_exit = True
+        self.drain()
         while self._thread.is_alive():
             self._thread.join(0.05)
             self._server.force_exit = hurry.is_set()
