@@ -3,7 +3,8 @@
 - A connection must send the headers of a request within `HEAD_SECONDS`. The time includes the TLS handshake.
 - Headers have at most `MAX_HEAD_BYTES`. While a request is served, a client may send its body and as many bytes of
   further requests.
-- Chunks of a body are read in small pieces, because a chunk of one byte costs as much time as a large one.
+- Data is read in small pieces, except for a body whose size is known. A chunk of one byte costs as much time as a large
+  one, and many small requests may arrive at once.
 - A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the host with the most connections
   loses its oldest idle connection, or its oldest one. A host with so many connections loses only idle ones, or the new
   one is closed.
@@ -35,8 +36,8 @@ FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_PIECE_BYTES, _CHUNKED_PIECE_BYTES, _HEAD_PIECE_BYTES = 256 * 1024, 4 * 1024, 16 * 1024
-_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _HEAD_PIECE_BYTES  # with TLS, a piece follows before the application runs
+_PIECE_BYTES, _SMALL_PIECE_BYTES = 256 * 1024, 4 * 1024
+_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _SMALL_PIECE_BYTES  # with TLS, a piece follows before the application runs
 _LOOK_SECONDS = 0.02
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
@@ -64,7 +65,7 @@ class Guard(asyncio.BufferedProtocol):
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Task[None] | None = None
-        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
+        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _SMALL_PIECE_BYTES
         self.host, self.is_busy = "", False
         self.certificate: Mapping[str, Sequence[bytes]] = {}
 
@@ -130,11 +131,11 @@ class Guard(asyncio.BufferedProtocol):
         """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
         self._stop_timer()
         self.is_busy, self._left = True, max_bytes + MAX_HEAD_BYTES
-        self._piece = _CHUNKED_PIECE_BYTES if is_chunked else _PIECE_BYTES
+        self._piece = _SMALL_PIECE_BYTES if is_chunked or max_bytes < _SMALL_PIECE_BYTES else _PIECE_BYTES
 
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
-        self.is_busy, self._left, self._piece = False, _HEAD_AND_PIECE_BYTES, _HEAD_PIECE_BYTES
+        self.is_busy, self._left, self._piece = False, _HEAD_AND_PIECE_BYTES, _SMALL_PIECE_BYTES
         end = self._loop.time() + seconds
         # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
         while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
