@@ -202,7 +202,7 @@ class CallServer:
                 async for part in stream_body(request):
                     size += len(part)
                     if size > limit:
-                        raise _reject_size(size, limit)
+                        raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
                     if size * factor > place.size < self._admission.max_bytes:
                         place.grow(min(2 * size * factor, limit * factor, self._admission.max_bytes))
                     parts.append(part)
