@@ -290,6 +290,19 @@ def test_work_stops_when_its_client_disconnects_after_further_requests():
         running.await_free()
 
 
+def test_work_stops_when_its_client_disconnects_after_a_later_request():
+    with run_slow() as (running, service):
+        with connect(running.address) as connection:
+            connection.sendall(BATCH)
+            service.await_arrival()
+            (guard,) = running.port._connections._open
+            left = guard._left
+            connection.sendall(BATCH)
+            await_that(lambda: guard._left < left)
+        service.await_stop()
+        running.await_free()
+
+
 def test_place_of_a_disconnected_client_is_free_after_the_work():
     with run_slow(obeys=False) as (running, service):
         with connect(running.address) as connection:

@@ -126,6 +126,9 @@ class Guard(asyncio.BufferedProtocol):
             if self._timer is None and not self.is_busy:
                 self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
             self._inner.data_received(bytes(_BUFFER[:nbytes]))
+            if self.is_busy and self._transport is not None:
+                # uvicorn pauses when a further request arrives, and would not see that the connection is lost
+                self._transport.resume_reading()
 
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
         """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
