@@ -60,11 +60,13 @@ def test_host_has_half_of_the_memory():
     assert admission.enter("a", 10)
 
 
-def test_single_request_of_a_host_may_have_all_memory():
+def test_single_request_of_a_host_may_have_three_quarters_of_the_memory():
     admission = Admission(8, 100)
     place = admission.enter("a", 60)
-    place.grow(100)
-    assert admission.used_bytes == 100
+    place.grow(75)
+    with pytest.raises(LimitError):
+        place.grow(76)
+    assert admission.used_bytes == 75
 
 
 def test_growth_beyond_the_memory_keeps_the_size():
@@ -78,9 +80,9 @@ def test_growth_beyond_the_memory_keeps_the_size():
 def test_rejected_request_keeps_nothing():
     admission = Admission(8, 100)
     for _ in range(20):
-        reject(admission, "a", 101)
+        reject(admission, "a", 76)
     assert (len(admission), admission.used_bytes) == (0, 0)
-    assert admission.enter("a", 100)
+    assert admission.enter("a", 75)
 
 
 async def test_place_is_free_only_after_its_work():

@@ -5,7 +5,7 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, w
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.http import applications, calls, transcoder
+from tensor_reshape.server.http import calls, transcoder
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
 from tensor_reshape.server.service.method_tables import IsOver
+from tensor_reshape.server.service.works import QUERY_THREADS, Work
 from waits import await_that
 
 JSON = {"content-type": "application/json"}
@@ -201,9 +202,11 @@ def test_body_may_have_the_whole_memory_of_a_small_budget():
 
 def test_body_without_memory_is_rejected_with_a_delay():
     with run_http() as running:
-        other = running.admission.enter("another host", running.admission.max_bytes)
+        running.admission.max_bytes = 4
+        others = [running.admission.enter(host, size) for host, size in (("a", 2), ("b", 2))]
         reply = post(running.address)
-        other.leave()
+        for other in others:
+            other.leave()
     assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
 
 
@@ -260,7 +263,7 @@ def test_call_beyond_its_deadline_gets_504_and_stops(monkeypatch: pytest.MonkeyP
 
 
 def test_call_that_no_thread_has_begun_at_its_deadline_is_not_begun(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(applications, "THREADS", 1)
+    monkeypatch.setattr(calls, "WORK_THREADS", dict.fromkeys(Work, 1))
     with run_slow() as (running, service), connect(running.address) as busy:
         busy.sendall(BATCH)
         service.await_arrival()
@@ -385,10 +388,31 @@ def test_request_id_that_is_not_printable_is_replaced(address: str):
     assert len(post(address, {}, headers={"x-request-id": "a" * 1000}).headers["x-request-id"]) < 100
 
 
-def test_successful_call_returns_its_request_id_only_with_an_access_log(address: str):
-    assert "x-request-id" not in post(address, headers={"x-request-id": "mine"}).headers
-    with run_http(replace(CONFIG, access_log=1.0)) as running:
-        assert post(running.address, headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+def test_successful_call_returns_its_request_id(address: str):
+    assert post(address, headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+    assert post(address).headers["x-request-id"]
+
+
+def test_batches_of_one_host_leave_threads_to_other_hosts():
+    with run_slow() as (running, service), ExitStack() as stack:
+        for _ in range(QUERY_THREADS):
+            stack.enter_context(connect_from("127.0.0.2", running.address)).sendall(BATCH)
+        for _ in range(QUERY_THREADS // 2):
+            service.await_arrival()
+        stack.enter_context(connect_from("127.0.0.3", running.address)).sendall(BATCH)
+        service.await_arrival()
+        assert not service.arrived.acquire(blocking=False)
+        service.released.set()
+
+
+def test_call_that_the_end_of_the_server_cuts_off_gets_503():
+    with run_slow() as (running, service), connect(running.address) as busy:
+        busy.sendall(BATCH)
+        service.await_arrival()
+        hurry = threading.Event()
+        hurry.set()
+        running.port.end(hurry)
+        assert receive_all(busy).startswith(b"HTTP/1.1 503")
 
 
 def find_records(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, object]]:

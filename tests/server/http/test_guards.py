@@ -248,12 +248,23 @@ def test_half_closed_connection_is_closed(shared: RunningPort, sent: bytes):
     await_that(lambda: not count(shared))
 
 
-def test_upgrade_header_without_a_body_is_ignored(address: str):
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+def test_upgrade_header_without_a_body_closes_the_connection(address: str, protocol: bytes):
     with connect(address) as connection:
-        for protocol in (b"websocket", b"h2c"):
-            lines = (b"Connection: Upgrade", b"Upgrade: " + protocol)
-            connection.sendall(write_request(b"", *lines, path="/healthz", method="GET"))
-            assert read_answer(connection)[0] == 200
+        lines = (b"Connection: Upgrade", b"Upgrade: " + protocol)
+        connection.sendall(write_request(b"", *lines, path="/healthz", method="GET"))
+        received = receive_all(connection)
+    assert received.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in received
+
+
+def test_body_of_a_connect_request_is_not_served_as_a_request(address: str):
+    with connect(address) as connection:
+        connection.sendall(b"CONNECT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(PROBE))
+        assert read_answer(connection)[0] == 400
+        with suppress(OSError):
+            connection.sendall(PROBE)
+        assert receive_all(connection) == b""
 
 
 @pytest.mark.parametrize("line", [b"Content-Length: %d" % len(PROBE), b"Transfer-Encoding: chunked"])

@@ -8,6 +8,7 @@ This package imports neither grpc nor the engine.
 
 from typing import Any
 
+from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.http.asgi import Receive, Scope, Send
 
 _applications: list[Any] = []  # the application of this process, after the first use
@@ -17,11 +18,18 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Serves a request, or the life cycle of the process.
 
     Raises:
-        ConfigError: the settings in the environment are invalid.
+        ConfigError: the settings in the environment are invalid, and the ASGI server has no life cycle.
     """
     if not _applications:
         # an import of this package must not import the whole server
         from tensor_reshape.server.http.applications import build_from_environment  # noqa: PLC0415
 
-        _applications.append(build_from_environment())
+        try:
+            _applications.append(build_from_environment())
+        except ConfigError as error:
+            if scope["type"] != "lifespan":
+                raise
+            await receive()
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
     await _applications[0](scope, receive, send)

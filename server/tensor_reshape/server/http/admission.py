@@ -13,7 +13,8 @@ RETRY_SECONDS = 1.0
 class Admission:
     """The running requests of a process, and the bytes that are reserved for them.
 
-    A host may have half of the requests and half of the bytes. A single request may have more bytes.
+    A host may have half of the requests and half of the bytes. The only request of a host may have three quarters of
+    the bytes (`largest_bytes`), so that other hosts find memory.
 
     Attributes:
         max_requests: the maximum number of running requests.
@@ -27,6 +28,11 @@ class Admission:
         self.used_bytes = 0
         self._requests: Counter[str] = Counter()  # by host
         self._bytes: Counter[str] = Counter()  # by host
+
+    @property
+    def largest_bytes(self) -> int:
+        """The maximum number of bytes of one request."""
+        return max(1, self.max_bytes * 3 // 4)
 
     def __len__(self) -> int:
         """Returns the number of running requests."""
@@ -55,7 +61,7 @@ class Admission:
         Raises:
             LimitError: SERVER_BUSY, if there is not enough memory.
         """
-        most = self.max_bytes if self._requests[host] == 1 else self.max_bytes // 2
+        most = self.largest_bytes if self._requests[host] == 1 else self.max_bytes // 2
         if size > 0 and (self.used_bytes + size > self.max_bytes or self._bytes[host] + size > most):
             raise _reject("the server has no free memory")
         self.used_bytes += size
@@ -72,13 +78,14 @@ class Place:
     """The place of one request.
 
     Attributes:
+        host: the host of the client.
         work: the work of the request on a thread, or None.
         size: the number of reserved bytes.
     """
 
     def __init__(self, admission: Admission, host: str) -> None:
         """Makes a place without memory."""
-        self._admission, self._host = admission, host
+        self._admission, self.host = admission, host
         self.work: asyncio.Future[Any] | None = None
         self.size = 0
 
@@ -88,7 +95,7 @@ class Place:
         Raises:
             LimitError: SERVER_BUSY, if there is not enough memory.
         """
-        self._admission.change(self._host, size - self.size)
+        self._admission.change(self.host, size - self.size)
         self.size = size
 
     def leave(self) -> None:
@@ -99,8 +106,8 @@ class Place:
             self._free()
 
     def _free(self) -> None:
-        self._admission.change(self._host, -self.size)
-        self._admission.leave(self._host)
+        self._admission.change(self.host, -self.size)
+        self._admission.leave(self.host)
 
 
 def _reject(text: str) -> LimitError:

@@ -48,13 +48,11 @@ from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
+from tensor_reshape.server.service.works import WORK_THREADS
 from tensor_reshape.server.watchers import Watchers
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""
-
-THREADS = 8
-"""The number of threads for long work. Queries take turns, and more threads do not move more bytes."""
 
 _ALLOWED_HEADERS = (
     "authorization, content-type, connect-protocol-version, connect-timeout-ms, x-request-id, traceparent, "
@@ -107,11 +105,11 @@ class Application:
         self._service = service = service or ReshapeService(config.limits, make_turns=FairLock)
         self.access = Access(config, (*list_methods(), *REFLECTION_METHODS))
         self._watchers = Watchers(config)
-        self._pool = Pool(THREADS, "http")
+        self._pools = {work: Pool(count, f"http-{work.name.lower()}") for work, count in WORK_THREADS.items()}
         self._counters = None if counters is None else HttpCounters(counters, list_methods())
         self._calls = CallServer(
             admission=self.admission,
-            pool=self._pool,
+            pools=self._pools,
             gates=Gates((*self.access.gates, *gates, *build_quotas(config))),
             logs=self._watchers.logs,
             sources=Sources(config.trusted_proxy),
@@ -163,7 +161,8 @@ class Application:
     def end(self) -> None:
         """Sends the last spans, and ends the threads, which do not wait for running work."""
         self._watchers.end()
-        self._pool.shutdown(wait=False)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -190,6 +189,8 @@ class Application:
         except ClientGoneError:
             pass
         except HttpError as error:
+            if self._counters is not None:
+                self._counters.count_other(error.failure.status.code)
             is_read = await discard_body(request)
             headers = error.headers if is_read else {**error.headers, **CLOSE}
             reply = self._find_form(request).write(error.status, error.failure, headers)
@@ -208,8 +209,8 @@ class Application:
             is_chunked = length is None
             most = _CHUNK_FACTOR * self._config.max_message_bytes if length is None else length
             guard.begin_request(most, is_chunked=is_chunked)
-        if b"upgrade" in request.headers and length != 0:
-            text = "a request with a body must not have an Upgrade header, because this server has only HTTP/1.1"
+        if request.method == "CONNECT" or (b"upgrade" in request.headers and length != 0):
+            text = "a request with a body must not have an Upgrade header, and there is no method CONNECT: use HTTP/1.1"
             # httptools would parse the body as further requests
             raise HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text, headers=CLOSE)
         self._check_origin(request)
@@ -223,8 +224,8 @@ class Application:
             _LOGGER.exception("bug")
             raise HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR) from None
         if isinstance(answer, Reply):
-            await discard_body(request)
-            return answer
+            is_read = await discard_body(request)
+            return answer if is_read else answer._replace(headers={**answer.headers, **CLOSE})
         await self._calls.serve(request, send, answer)
         return None
 
@@ -239,8 +240,6 @@ class Application:
         if allowed:
             text = f"this path supports only {allowed[0]}"
             raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed[0]})
-        if self._counters is not None:
-            self._counters.count_other()
         raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
 
     def _check_origin(self, request: Request) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -57,18 +57,22 @@ class Request:
     @property
     def peer(self) -> str:
         """The name of the connection, in gRPC's notation."""
-        client = self.scope.get("client")
-        if not client:
-            return "unix:"
-        host, port = client[:2]
-        host = host.removeprefix("::ffff:") if "." in host else host
-        return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+        return name_peer(self.scope.get("client"))
 
     @property
     def metadata(self) -> Metadata:
         """The headers as gRPC metadata. Headers that gRPC does not accept are omitted."""
         pairs = ((name.decode("latin-1"), value) for name, value in self.scope["headers"])
         return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
+
+
+def name_peer(address: Sequence[Any] | None) -> str:
+    """Returns gRPC's name of a connection. The address has a host and a port, or is empty for a unix socket."""
+    if not address:
+        return "unix:"
+    host, port = address[:2]
+    host = host.removeprefix("::ffff:") if "." in host else host
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
 
 
 async def repeat(seconds: float, task: Callable[[], object]) -> None:

@@ -2,7 +2,7 @@
 
 - Tokens, permissions and quotas apply to a call as over gRPC, because the same gates check it. Logs, metrics and traces
   have the gRPC name of its method.
-- Short work runs on the event loop, and long work on the threads of one pool. When the client disconnects or the
+- Short work runs on the event loop, and long work on threads. When the client disconnects or the
   deadline is over, long work stops at its next step.
 - A call keeps its place and its memory until the client has read the response.
 - In metrics and logs, the message sizes of a call are the sizes of the HTTP bodies.
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
@@ -25,7 +26,7 @@ from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.records import CallLog
 from tensor_reshape.server.calls.results import GONE, OK, CallResult
 from tensor_reshape.server.calls.sources import Sources
-from tensor_reshape.server.calls.statuses import Failure, build_failure, complete_failure
+from tensor_reshape.server.calls.statuses import STOPPING, Failure, build_failure, complete_failure
 from tensor_reshape.server.http.admission import Admission, Place
 from tensor_reshape.server.http.asgi import Request, Send
 from tensor_reshape.server.http.counters import HttpCounters
@@ -33,6 +34,7 @@ from tensor_reshape.server.http.guards import GUARD, Guard
 from tensor_reshape.server.http.replies import Form, HttpError, Reply, build_headers, write_failure
 from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
 from tensor_reshape.server.service.method_tables import IsOver
+from tensor_reshape.server.service.works import WORK_THREADS, Work
 
 CALL_SECONDS = 60.0
 """The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""
@@ -74,11 +76,13 @@ class Exchange(NamedTuple):
     Attributes:
         method: the full path of the method.
         form: the form of errors.
-        respond: returns the response to a body. It runs on a thread of the pool.
+        respond: returns the response to a body. It runs on a thread.
         respond_light: returns the same response if that takes little time, and otherwise None.
         max_bytes: the maximum size of the body.
         memory_factor: the memory for the call as a multiple of its body.
         seconds: the deadline after the body has arrived.
+        work: the kind of long work. Each kind has its own threads.
+        error: the error of the headers, with which the call ends after the gates have admitted it.
     """
 
     method: str
@@ -88,6 +92,8 @@ class Exchange(NamedTuple):
     max_bytes: int
     memory_factor: int = MEMORY_FACTOR
     seconds: float = CALL_SECONDS
+    work: Work = Work.TENSORS
+    error: HttpError | None = None
 
 
 @dataclass(slots=True)
@@ -112,7 +118,7 @@ class CallServer:
         self,
         *,
         admission: Admission,
-        pool: Executor,
+        pools: Mapping[Work, Executor],
         gates: Gates,
         logs: Sequence[CallLog],
         sources: Sources,
@@ -123,14 +129,15 @@ class CallServer:
 
         Args:
             admission: the places and the memory of the process.
-            pool: the threads for long work.
+            pools: the threads for each kind of long work.
             gates: the gates that check each call.
             logs: the logs of calls that are over.
             sources: determines the client of a call.
             counters: the metrics, or None without metrics.
             stall_seconds: the time without progress after which a call is aborted.
         """
-        self._admission, self._pool, self._gates, self._logs = admission, pool, gates, logs
+        self._admission, self._pools, self._gates, self._logs = admission, pools, gates, logs
+        self._turns: WeakValueDictionary[tuple[str, Work], asyncio.Semaphore] = WeakValueDictionary()
         self._sources, self._counters, self._stall_seconds = sources, counters, stall_seconds
 
     async def serve(self, request: Request, send: Send, exchange: Exchange) -> None:
@@ -147,6 +154,7 @@ class CallServer:
                 body = await self._read(request, exchange, place)
                 call.request_messages, call.request_bytes = 1, len(body)
                 reply = await self._compute(request, body, exchange, place)
+                info.return_request_id()
                 reply = reply._replace(headers={**reply.headers, **build_headers(info.trailing)})
                 call.result = OK
             except HttpError as error:
@@ -156,6 +164,11 @@ class CallServer:
                 self._end(call, failure)
             except ClientGoneError:
                 raise
+            except asyncio.CancelledError:  # the time for running calls is over, because the server stops
+                failure = complete_failure(STOPPING, info)
+                reply = write_failure(failure, exchange.form)._replace(headers=CLOSE)
+                self._end(call, failure)
+                call.request_messages = 1  # the rest of the body is not read
             except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
                 failure = build_failure(error, info)
                 reply = write_failure(failure, exchange.form)
@@ -180,9 +193,11 @@ class CallServer:
         rejection = self._gates.find_rejection(info)
         if rejection is not None:
             raise rejection
+        if exchange.error is not None:
+            raise exchange.error
         size = min(request.length or _FIRST_BYTES, exchange.max_bytes) * exchange.memory_factor
-        # A body that is within its limit can have the whole memory of a process with a small budget.
-        return self._admission.enter(info.address, min(size, self._admission.max_bytes))
+        # In a process with a small budget, a large body has less memory than its factor says.
+        return self._admission.enter(info.address, min(size, self._admission.largest_bytes))
 
     async def _read(self, request: Request, exchange: Exchange, place: Place) -> bytes:
         """Returns the body of a request.
@@ -203,8 +218,8 @@ class CallServer:
                     size += len(part)
                     if size > limit:
                         raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
-                    if size * factor > place.size < self._admission.max_bytes:
-                        place.grow(min(2 * size * factor, limit * factor, self._admission.max_bytes))
+                    if size * factor > place.size < self._admission.largest_bytes:
+                        place.grow(min(2 * size * factor, limit * factor, self._admission.largest_bytes))
                     parts.append(part)
         except TimeoutError:
             text = "the body arrived too slowly"
@@ -212,7 +227,7 @@ class CallServer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _compute(self, request: Request, body: bytes, exchange: Exchange, place: Place) -> Reply:
-        """Returns the response to a body, for which a thread of the pool may work.
+        """Returns the response to a body, for which a thread may work.
 
         Raises:
             HttpError: the deadline is over.
@@ -233,7 +248,15 @@ class CallServer:
                 FAST_SWITCHES.end()
 
         loop = asyncio.get_running_loop()
-        place.work = working = loop.run_in_executor(self._pool, work)
+        key, most = (place.host, exchange.work), max(1, WORK_THREADS[exchange.work] // 2)
+        # A host has half of the threads, and its further calls wait here. Other hosts find a thread.
+        turns = self._turns.setdefault(key, asyncio.Semaphore(most))
+
+        async def take_turn() -> Reply:
+            async with turns:
+                return await loop.run_in_executor(self._pools[exchange.work], work)
+
+        place.work = working = loop.create_task(take_turn())
         gone, guard = loop.create_task(await_disconnect(request)), find_guard(request)
         # If further requests have arrived, uvicorn reports a lost connection only to the last one.
         ends = [gone] if guard is None else [gone, guard.lost]
@@ -263,6 +286,8 @@ async def send_reply(request: Request, send: Send, reply: Reply, seconds: float)
     named = {**COMMON_HEADERS, **reply.headers}
     if reply.content_type:
         named["content-type"] = reply.content_type
+    if b"upgrade" in request.headers:  # httptools has not read requests that follow in the same packet
+        named |= CLOSE
     headers = [(name.encode(), value.encode()) for name, value in named.items()]
     if reply.status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
         headers.append((b"content-length", b"%d" % reply.size))

@@ -52,9 +52,9 @@ class HttpCounters:
             observe(RESPONSE_BYTES, cells.responses, call.response_bytes)
         observe(CALL_SECONDS, cells.seconds, time.monotonic() - call.began)
 
-    def count_other(self) -> None:
-        """Counts a request for a path that does not exist."""
-        self._other.codes["UNIMPLEMENTED"][0] += 1.0
+    def count_other(self, code: str) -> None:
+        """Counts a request that is no call, for example because its path does not exist."""
+        self._other.codes[code][0] += 1.0
 
     def update(self, admission: Admission, lookups: Lookups) -> None:
         """Writes the gauges, and the counters of other modules."""

@@ -20,6 +20,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tensor_reshape.server.calls.sources import find_address
+from tensor_reshape.server.http.asgi import name_peer
+
 HEAD_SECONDS = 10.0
 """The time limit for the headers of a request, in seconds."""
 
@@ -48,7 +51,7 @@ class Guard(asyncio.BufferedProtocol):
     """The guard of one connection, which only the thread of the event loop uses.
 
     Attributes:
-        host: the address of the peer.
+        host: the address of the peer, in the form of `sources.find_address`.
         certificate: the client's certificate and the names in it, with the keys of gRPC's `auth_context`.
         is_busy: whether the application serves a request of this connection.
         lost: is done when the connection is closed.
@@ -66,14 +69,14 @@ class Guard(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._left, self._piece = _HEAD_AND_PIECE_BYTES, _SMALL_PIECE_BYTES
-        self.host, self.is_busy = "", False
+        self.host, self.is_busy, self._requests = "", False, 0
         self.certificate: Mapping[str, Sequence[bytes]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admits a connection (see `asyncio`)."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for type checkers
         self._transport = self._socket_transport = transport
-        self.host, *_ = transport.get_extra_info("peername") or ("",)
+        self.host = find_address(name_peer(transport.get_extra_info("peername")))
         if not self._connections.admit(self):
             transport.abort()
             return
@@ -133,18 +136,20 @@ class Guard(asyncio.BufferedProtocol):
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
         """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
         self._stop_timer()
+        self._requests += 1
         self.is_busy, self._left = True, max_bytes + MAX_HEAD_BYTES
         self._piece = _SMALL_PIECE_BYTES if is_chunked or max_bytes < _SMALL_PIECE_BYTES else _PIECE_BYTES
 
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
-        self.is_busy, self._left, self._piece = False, _HEAD_AND_PIECE_BYTES, _SMALL_PIECE_BYTES
-        end = self._loop.time() + seconds
+        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _SMALL_PIECE_BYTES
+        end, request = self._loop.time() + seconds, self._requests
         # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
         while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
             if self._loop.time() > end:
                 self.abort()
             await asyncio.sleep(_LOOK_SECONDS)
+        self.is_busy = self._requests != request  # whether the next request has begun
 
     def abort(self) -> None:
         """Closes the connection at once."""

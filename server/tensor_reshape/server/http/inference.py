@@ -20,12 +20,14 @@ from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.json_requests import read_infer_request
 from tensor_reshape.server.oip.json_responses import describe_message, write_infer_response, write_json
 from tensor_reshape.server.oip.messages import Respond, find_class, find_path
+from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.methods import LIGHT_BYTES
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.tensors import TensorView
 
-_LENGTH = re.compile("[0-9]{1,10}")
+_LENGTH = re.compile(b"[0-9]{1,10}")
 _MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
 _LIVE, _READY = "/v2/health/live", "/v2/health/ready"
 
@@ -86,15 +88,17 @@ class InferenceRoutes:
         return _describe(*self._model_paths[rest], parameters)
 
     def _prepare_infer(self, request: Request, name: str, version: str) -> Exchange:
-        given = request.headers.get(LENGTH_HEADER.encode())
-        if given is not None and not _LENGTH.fullmatch(given.decode("latin-1")):
-            raise _reject_json_length()
+        given, error = request.headers.get(LENGTH_HEADER.encode()), None
+        if given is not None and not _LENGTH.fullmatch(given):
+            given, error = b"0", _reject_json_length()
         json_length = None if given is None else int(given)
         if (json_length if json_length is not None else request.length or 0) > MAX_JSON_BYTES:
             text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
-            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RESOURCE_EXHAUSTED", text, Reason.MESSAGE_TOO_LARGE)
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            error = HttpError(status, "RESOURCE_EXHAUSTED", text, Reason.MESSAGE_TOO_LARGE)
         exchange = _Infer(self._inference, json_length, name, version)
         is_json = json_length is None
+        work = Work.NUMBERS if is_json else Work.TENSORS
         return Exchange(
             find_path("ModelInfer"),
             INFERENCE_FORM,
@@ -102,6 +106,8 @@ class InferenceRoutes:
             exchange.respond_light,
             MAX_JSON_BYTES if is_json else self._max_bytes,
             JSON_MEMORY_FACTOR if is_json else MEMORY_FACTOR,
+            work=Work.QUERIES if name == INFER_SHAPE else work,
+            error=error,
         )
 
 

@@ -19,6 +19,7 @@ from tensor_reshape.server.http.replies import JSON_FORM, JSON_TYPE, Reply
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES, check_encoding, decode_json
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import read_question
 from tensor_reshape.wire.json_messages import parse_json, read_message
@@ -51,10 +52,18 @@ class Pages:
         """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest.
 
         Raises:
-            HttpError: the headers of the request are invalid.
+            HttpError: the body is compressed.
         """
         check_encoding(request)
-        return Exchange(INFER_SHAPE.path, JSON_FORM, self._draw, lambda _: None, MAX_QUESTION_BYTES, JSON_MEMORY_FACTOR)
+        return Exchange(
+            INFER_SHAPE.path,
+            JSON_FORM,
+            self._draw,
+            lambda _: None,
+            MAX_QUESTION_BYTES,
+            JSON_MEMORY_FACTOR,
+            work=Work.QUERIES,
+        )
 
     def _draw(self, body: bytes, is_over: IsOver) -> Reply:
         question = read_question(read_message(reshape_pb2.InferShapeRequest, parse_json(decode_json(body))))

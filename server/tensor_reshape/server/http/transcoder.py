@@ -23,6 +23,7 @@ from tensor_reshape.server.http.asgi import Request
 from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
 from tensor_reshape.server.http.replies import CONNECT_FORM, JSON_FORM, JSON_TYPE, PROTO_TYPE, Form, HttpError, Reply
 from tensor_reshape.server.service.method_tables import IsOver, Method
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.json_messages import parse_json, read_message, reject_json, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
@@ -36,8 +37,8 @@ MAX_QUESTION_BYTES = 64 * 1024
 MAX_BATCH_BYTES = 1024 * 1024
 """The maximum size of a batch in bytes."""
 
-LIGHT_JSON_BYTES = 4 * 1024
-"""The maximum size of JSON that the event loop parses, in bytes. This takes some milliseconds at most."""
+LIGHT_JSON_BYTES = 1024
+"""The maximum size of JSON that the event loop parses, in bytes. This takes a few milliseconds at most."""
 
 MAX_JSON_BYTES = 1024 * 1024
 """The size in bytes above which JSON may have only `MAX_JSON_PARTS` parts, such as JSON that contains a tensor."""
@@ -49,6 +50,7 @@ _TIMEOUT = b"connect-timeout-ms"
 _LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is copied and decoded
 _SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_BYTES}
 _SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
+_WORKS = {INFER_SHAPE.path: Work.QUERIES, BATCH_INFER_SHAPE.path: Work.BATCHES}
 _TYPES = frozenset({JSON_TYPE, PROTO_TYPE})
 _NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
@@ -97,23 +99,12 @@ class Transcoder:
         }
 
     def prepare(self, rpc: Rpc, request: Request) -> Exchange:
-        """Returns the call of a request.
-
-        Raises:
-            HttpError: the headers of the request are invalid.
-        """
-        check_encoding(request)
-        is_json, seconds = request.content_type == JSON_TYPE, CALL_SECONDS
-        if request.content_type not in _TYPES or (is_json and _CHARSET.search(request.find(b"content-type"))):
-            text = f"the content type must be {JSON_TYPE} in UTF-8 or {PROTO_TYPE}"
-            raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", text)
-        if request.headers.get(CONNECT_VERSION, b"1") != b"1":
-            raise _reject_header(CONNECT_VERSION, "must be 1")
-        if _TIMEOUT in request.headers:
-            milliseconds = request.find(_TIMEOUT)
-            if not _NUMBER.fullmatch(milliseconds):
-                raise _reject_header(_TIMEOUT, "must be a number of at most ten digits")
-            seconds = min(seconds, int(milliseconds) / 1000)
+        """Returns the call of a request."""
+        is_json, seconds, error = True, CALL_SECONDS, None
+        try:
+            is_json, seconds = _read_headers(request)
+        except HttpError as raised:
+            error = raised
         path = rpc.method.name
         max_bytes = _SMALL.get(path, self._max_bytes if not is_json else 4 * self._max_bytes // 3 + MAX_QUESTION_BYTES)
         factor = JSON_MEMORY_FACTOR if path in _SMALL else _LARGE_JSON_MEMORY_FACTOR
@@ -125,7 +116,30 @@ class Transcoder:
             max_bytes,
             factor if is_json else MEMORY_FACTOR,
             seconds,
+            _WORKS.get(path, Work.TENSORS),
+            error,
         )
+
+
+def _read_headers(request: Request) -> tuple[bool, float]:
+    """Returns whether the body is JSON, and the deadline of the call.
+
+    Raises:
+        HttpError: the headers are invalid.
+    """
+    check_encoding(request)
+    is_json, seconds = request.content_type == JSON_TYPE, CALL_SECONDS
+    if request.content_type not in _TYPES or (is_json and _CHARSET.search(request.find(b"content-type"))):
+        text = f"the content type must be {JSON_TYPE} in UTF-8 or {PROTO_TYPE}"
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", text)
+    if request.headers.get(CONNECT_VERSION, b"1") != b"1":
+        raise _reject_header(CONNECT_VERSION, "must be 1")
+    if _TIMEOUT in request.headers:
+        milliseconds = request.find(_TIMEOUT)
+        if not _NUMBER.fullmatch(milliseconds):
+            raise _reject_header(_TIMEOUT, "must be a number of at most ten digits")
+        seconds = min(seconds, int(milliseconds) / 1000)
+    return is_json, seconds
 
 
 def find_form(request: Request) -> Form:
