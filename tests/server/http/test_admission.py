@@ -60,7 +60,7 @@ def test_host_has_half_of_the_memory():
     assert admission.enter("a", 10)
 
 
-def test_single_request_of_a_host_may_have_three_quarters_of_the_memory():
+def test_only_request_of_a_host_may_have_most_of_the_memory():
     admission = Admission(8, 100)
     place = admission.enter("a", 60)
     place.grow(75)

@@ -46,7 +46,12 @@ class BoundSettings:
     ] = MEMORY_BUDGET_BYTES
 
     max_calls: Annotated[
-        int, Declaration(help="Maximum number of running calls. The server rejects further calls.", least=1)
+        int,
+        Declaration(
+            help="Maximum number of running calls. The server rejects further calls. Each process for HTTP has the "
+            "same limit for its own calls.",
+            least=1,
+        ),
     ] = 2048
 
     stall_timeout_seconds: Annotated[
