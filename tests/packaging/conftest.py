@@ -37,7 +37,8 @@ def floors() -> dict[str, Version]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [extra for name, extra in project["optional-dependencies"].items() if name not in LEFT_OUT]
     requirements = map(Requirement, [*project["dependencies"], *(text for extra in extras for text in extra)])
-    return {requirement.name: find_floor(requirement) for requirement in requirements}
+    others = [one for one in requirements if one.name != project["name"]]  # an extra may include another one
+    return {requirement.name: find_floor(requirement) for requirement in others}
 
 
 def find_floor(requirement: Requirement) -> Version:

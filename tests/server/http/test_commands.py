@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from browsers import find_port, run_explorer
-from command_line import run_command, run_module
+from command_line import run_module
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
 from json_bodies import ANSWER, INFER_PATH
 from server_processes import ServerProcess
@@ -117,12 +117,12 @@ def test_http_command_reports_a_used_address():
 
 @pytest.mark.parametrize("option", ["--workers", "--io-engine", "--health-listen", "--http-listen", "--http-workers"])
 def test_http_command_has_no_options_of_grpc(option: str):
-    outcome = run_command("http", option, "1")
+    outcome = run_module("tensor_reshape.cli", "http", option, "1")
     assert (outcome.code, "No such option" in outcome.errors[-1]) == (2, True)
 
 
 def test_http_command_rejects_settings_in_conflict():
-    outcome = run_command("http", "--memory-budget-bytes", "1KiB")
+    outcome = run_module("tensor_reshape.cli", "http", "--memory-budget-bytes", "1KiB")
     assert outcome.code == 1
     assert "but one call in each process may need" in outcome.errors[-1]
 

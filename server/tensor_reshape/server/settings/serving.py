@@ -44,7 +44,7 @@ class ServingSettings:
     http_workers: Annotated[
         int,
         Declaration(
-            help="Number of processes that serve --http-listen. A supervisor replaces processes that exit or hang.",
+            help="Number of processes that serve HTTP. A supervisor replaces processes that exit or hang.",
             least=1,
             most=256,
         ),
