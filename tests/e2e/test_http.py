@@ -23,7 +23,7 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
 from meters import list_children, read_descriptors
 from raw_streams import SIX, begin, chunk, open_stream
 from scrapes import Scrape, await_scrape, find_metrics, scrape
-from server_processes import ServerProcess, run_server
+from server_processes import ServerProcess, await_end, run_server
 from tensor_reshape.client import Client, HealthStatus, ShapeQuery
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.wire.methods import SERVICE
@@ -145,7 +145,8 @@ def test_both_processes_exit_when_the_supervisor_is_killed():
     with run_server("--http-listen", ANY) as server:
         pids = find_pid(server, 1), find_pid(server, HTTP)
         server.process.kill()
-        assert retry(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids))
+        for pid in pids:
+            await_end(pid)
     causes = {(record["worker"], record["cause"]) for record in server.records if record["message"] == "stopping"}
     assert causes == {(1, "the supervisor has ended"), (HTTP, "the supervisor has ended")}
 

@@ -1,7 +1,6 @@
 """Servers with several workers."""
 
 import os
-import select
 import signal
 import sys
 import time
@@ -17,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from command_line import Outcome, run_module
 from interruptions import Figures, keep_calling
 from remote_rejections import send_raw
-from server_processes import ServerProcess, run_server
+from server_processes import ServerProcess, await_end, run_server
 from tensor_reshape.client import Client, HealthStatus
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
@@ -134,18 +133,6 @@ def test_repeated_signals_to_workers_do_not_shorten_the_drain_period():
         assert server.wait() == 0
         assert time.monotonic() - begin > 0.5
     assert list_codes(server) == [0, 0]
-
-
-def await_end(pid: int) -> None:
-    """Waits for the end of a process that is not a child of this one."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        assert select.select([descriptor], [], [], END_SECONDS)[0], pid
-    finally:
-        os.close(descriptor)
 
 
 def test_workers_exit_when_the_supervisor_is_killed():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -123,3 +124,15 @@ def run_server(
         server.wait()
         assert process.stderr is not None
         process.stderr.close()
+
+
+def await_end(pid: int) -> None:
+    """Waits for the end of a process that is not a child of this one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([descriptor], [], [], STOP_SECONDS)[0], pid
+    finally:
+        os.close(descriptor)
