@@ -357,3 +357,29 @@ def test_closed_connections_do_not_count(shared: RunningPort):
         with connect(shared.address) as connection:
             assert probe(connection) == 200
     await_that(lambda: not count(shared))
+
+
+def test_requests_that_arrive_faster_than_they_are_served_close_the_connection(address: str):
+    requests = write_request(b"", path="/healthz", method="GET") * 10_000
+    with connect(address) as connection:
+
+        def read() -> None:
+            with suppress(OSError):
+                receive_all(connection)
+
+        def send() -> None:
+            while True:
+                connection.sendall(requests)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with pytest.raises(ConnectionError):
+            send()
+        reader.join()
+
+
+def test_connection_serves_thousands_of_requests_one_after_the_other(address: str):
+    with connect(address) as connection:
+        for _ in range(2000):
+            connection.sendall(write_request(b"", b"X:  a", path="/healthz", method="GET"))
+            assert read_answer(connection)[0] == 200

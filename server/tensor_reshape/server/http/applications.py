@@ -208,7 +208,7 @@ class Application:
         if guard is not None:
             is_chunked = length is None
             most = _CHUNK_FACTOR * self._config.max_message_bytes if length is None else length
-            guard.begin_request(most, is_chunked=is_chunked)
+            guard.begin_request(request.head_size + most, is_chunked=is_chunked)
         if request.method == "CONNECT" or (b"upgrade" in request.headers and length != 0):
             text = "a request with a body must not have an Upgrade header, and there is no method CONNECT: use HTTP/1.1"
             # httptools would parse the body as further requests

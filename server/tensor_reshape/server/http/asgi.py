@@ -16,6 +16,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 _LENGTH = re.compile(b"[0-9]{1,10}")
+_LINE_BYTES = 24  # a request line has some more bytes than its target
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -53,6 +54,12 @@ class Request:
             return None
         length = self.headers.get(b"content-length", b"0")
         return int(length) if _LENGTH.fullmatch(length) else 10**10
+
+    @property
+    def head_size(self) -> int:
+        """About the size of the request line and of the headers."""
+        target = len(self.scope.get("raw_path") or b"") + len(self.scope["query_string"])
+        return _LINE_BYTES + target + sum(len(name) + len(value) + 4 for name, value in self.scope["headers"])
 
     @property
     def peer(self) -> str:

@@ -116,6 +116,9 @@ class Guard(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Forwards a piece of data (see `asyncio`)."""
+        if self._timer is None and not self.is_busy:  # a request begins on an idle connection
+            self._left = _HEAD_AND_PIECE_BYTES
+            self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
         self._left -= nbytes
         if self._left < 0:
             if self._transport is not None and self._early is None and not self.is_busy:
@@ -126,30 +129,32 @@ class Guard(asyncio.BufferedProtocol):
         elif self._early is not None:
             self._early += bytes(_BUFFER[:nbytes])
         else:
-            if self._timer is None and not self.is_busy:
-                self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
             self._inner.data_received(bytes(_BUFFER[:nbytes]))
             if self.is_busy and self._transport is not None:
                 # uvicorn pauses when a further request arrives, and would not see that the connection is lost
                 self._transport.resume_reading()
 
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
-        """Notes that the headers of a request have arrived, whose body takes at most `max_bytes` on the wire."""
+        """Notes that the headers of a request have arrived, which takes at most `max_bytes` on the wire.
+
+        Only these bytes make room for further requests. Otherwise a client could send them faster than they are served.
+        """
         self._stop_timer()
         self._requests += 1
-        self.is_busy, self._left = True, max_bytes + MAX_HEAD_BYTES
+        self.is_busy, self._left = True, min(self._left, _HEAD_AND_PIECE_BYTES) + max_bytes
         self._piece = _SMALL_PIECE_BYTES if is_chunked or max_bytes < _SMALL_PIECE_BYTES else _PIECE_BYTES
 
     async def end_request(self, seconds: float) -> None:
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
-        self._left, self._piece = _HEAD_AND_PIECE_BYTES, _SMALL_PIECE_BYTES
+        self._left, self._piece = min(self._left, _HEAD_AND_PIECE_BYTES), _SMALL_PIECE_BYTES
         end, request = self._loop.time() + seconds, self._requests
         # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
         while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
             if self._loop.time() > end:
                 self.abort()
             await asyncio.sleep(_LOOK_SECONDS)
-        self.is_busy = self._requests != request  # whether the next request has begun
+        await asyncio.sleep(0)  # a request that has already arrived begins now
+        self.is_busy = self._requests != request
 
     def abort(self) -> None:
         """Closes the connection at once."""
