@@ -46,7 +46,7 @@ from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.process.signals import catch_signals
-from tensor_reshape.server.process.stops import stop
+from tensor_reshape.server.process.stops import hurry_at_signal, stop
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
@@ -299,12 +299,7 @@ def serve_until_signal(config: Config) -> None:
                 metrics_address=metrics_address,
             )
             (number,) = os.read(signals, 1)
-            stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
-
-
-def _await_signal(signals: int, hurry: threading.Event) -> None:
-    os.read(signals, 1)
-    hurry.set()
+            stop(runner, signal.Signals(number).name, partial(hurry_at_signal, signals))
 
 
 def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str | None]:

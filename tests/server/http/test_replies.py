@@ -19,7 +19,6 @@ from tensor_reshape.server.http.replies import (
     HttpError,
     Reply,
     build_headers,
-    write_error,
     write_failure,
 )
 
@@ -77,7 +76,7 @@ def test_bug_has_no_text_of_python(form: Form):
 
 def test_connect_spells_cancelled_with_one_l():
     error = HttpError(HTTPStatus.BAD_REQUEST, "CANCELLED", "text")
-    assert read(write_error(error, CONNECT_FORM))["code"] == "canceled"
+    assert read(CONNECT_FORM.write(error.status, error.failure, error.headers))["code"] == "canceled"
 
 
 def test_inference_error_has_its_reason_in_text_and_header():
@@ -89,14 +88,15 @@ def test_inference_error_has_its_reason_in_text_and_header():
 @FORMS
 def test_error_of_http_has_its_status_headers_and_reason(form: Form):
     error = HttpError(HTTPStatus.REQUEST_TIMEOUT, "RESOURCE_EXHAUSTED", "text", Reason.STALLED, {"a": "b"})
-    reply = write_error(error, form)
+    reply = form.write(error.status, error.failure, error.headers)
     assert (reply.status, reply.headers["a"]) == (408, "b")
     assert b"STALLED" in b"".join(reply.parts)
 
 
 @FORMS
 def test_error_of_http_may_have_no_reason(form: Form):
-    reply = write_error(HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "text"), form)
+    error = HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "text")
+    reply = form.write(error.status, error.failure, error.headers)
     assert reply.status == 404
     assert not {"details", "reason"} & {name for name, value in read(reply).items() if value}
 

@@ -1,7 +1,7 @@
 """The log lines of calls.
 
 The server logs a line for each rejected or failed call. For calls that were refused before they began, it logs at most
-one line a second for each address. If the access log is on, it also logs a line for each call of a random sample.
+one line a second for each address. The access log is in the module `access_logs`.
 
 - The log line of a call that has begun contains the client, the status and the request id. A log line contains no part
   of a message. The request id is the only part of a call's metadata in a log line, and the module `call_info` checks

@@ -42,7 +42,7 @@ class Admission:
         """Reserves a place and `size` bytes for a request of a host.
 
         Raises:
-            LimitError: SERVER_BUSY, if there is no place or not enough memory.
+            LimitError: SERVER_BUSY, if too many requests are running or memory is short.
         """
         if len(self) >= self.max_requests or self._requests[host] >= max(1, self.max_requests // 2):
             raise _reject("the server serves too many requests")

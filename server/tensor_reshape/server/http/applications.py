@@ -87,7 +87,7 @@ class Application:
         gates: Sequence[Gate] = (),
         scrape: Callable[[], Reply] | None = None,
     ) -> None:
-        """Reads the files of the configuration, and starts a thread.
+        """Reads the files of the configuration, and starts a thread for each kind of long work.
 
         Args:
             config: the configuration, with the share of the memory budget of this process.
@@ -200,7 +200,7 @@ class Application:
         """Serves a call and returns None, or returns the response to another request.
 
         Raises:
-            HttpError: the request is no call.
+            HttpError: the response is an error, and no call begins.
             ClientGoneError: the client has disconnected.
         """
         guard = find_guard(request)

@@ -2,8 +2,8 @@
 
 - Tokens, permissions and quotas apply to a call as over gRPC, because the same gates check it. Logs, metrics and traces
   have the gRPC name of its method.
-- Short work runs on the event loop, and long work on threads. When the client disconnects or the
-  deadline is over, long work stops at its next step.
+- Short work runs on the event loop, and long work on threads. When the client disconnects or the deadline is over, long
+  work stops at its next step.
 - A call keeps its place and its memory until the client has read the response.
 - In metrics and logs, the message sizes of a call are the sizes of the HTTP bodies.
 """

@@ -53,7 +53,7 @@ class HttpCounters:
         observe(CALL_SECONDS, cells.seconds, time.monotonic() - call.began)
 
     def count_other(self, code: str) -> None:
-        """Counts a request that is no call, for example because its path does not exist."""
+        """Counts a request that does not begin a call, for example because its path does not exist."""
         self._other.codes[code][0] += 1.0
 
     def update(self, admission: Admission, lookups: Lookups) -> None:

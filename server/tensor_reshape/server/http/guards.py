@@ -200,7 +200,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, guard: Guard) -> bool:
-        """Adds a connection, or returns False if there is no place for it."""
+        """Adds a connection, or returns False if the limit is reached."""
         if len(self._open) >= MAX_CONNECTIONS:
             counts = Counter(one.host for one in self._open)
             ((host, most),) = counts.most_common(1)

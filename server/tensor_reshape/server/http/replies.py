@@ -160,11 +160,6 @@ def write_failure(failure: Failure, form: Form) -> Reply:
     return form.write(status, failure, build_headers(failure.status.trailing_metadata))
 
 
-def write_error(error: HttpError, form: Form) -> Reply:
-    """Returns the response of a request that is no call."""
-    return form.write(error.status, error.failure, error.headers)
-
-
 def write_json(status: int, document: object, headers: Mapping[str, str] = MappingProxyType({})) -> Reply:
     """Returns a response whose body is JSON. A response with the status 401 says how to authenticate."""
     challenge = {"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}

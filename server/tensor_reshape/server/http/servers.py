@@ -13,7 +13,7 @@ from tensor_reshape.server.http.replies import Reply
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.signals import catch_signals
-from tensor_reshape.server.process.stops import stop
+from tensor_reshape.server.process.stops import hurry_at_signal, stop
 
 _BEAT_SECONDS = 0.5
 _REPORT_SECONDS = 1.0
@@ -82,9 +82,4 @@ def serve_until_signal(server: HttpServer, announce: Callable[[], None]) -> None
         server.start()
         announce()
         (number,) = os.read(signals, 1)
-        stop(server, signal.Signals(number).name, partial(_await_signal, signals))
-
-
-def _await_signal(signals: int, hurry: threading.Event) -> None:
-    os.read(signals, 1)
-    hurry.set()
+        stop(server, signal.Signals(number).name, partial(hurry_at_signal, signals))

@@ -1,6 +1,7 @@
 """Stops a server after a signal."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,3 +31,14 @@ def stop(server: Stoppable, cause: str, await_hurry: Callable[[threading.Event],
         threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
     server.stop(hurry)
     _LOGGER.info("stopped")
+
+
+def hurry_at_signal(signals: int, hurry: threading.Event) -> None:
+    """Waits for the next signal and sets the event.
+
+    Args:
+        signals: the pipe of `catch_signals`.
+        hurry: the event.
+    """
+    os.read(signals, 1)
+    hurry.set()
