@@ -11,10 +11,10 @@ from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 from tensor_reshape.rules.dims import ANY, Dim, Interval, Symbol, find_bounds, format_dims, make_expression
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
-from tensor_reshape.rules.inference import Unsolved, answer_question, begin_answer, finish_answer, infer
+from tensor_reshape.rules.inference import Unsolved, answer_question, begin_answer, finish_answer, infer, infer_shape
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.questions import Kind, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import Kind, Question, ShapeAnswer, ShapeRequest, is_known
 from tensor_reshape.rules.solvers.cases import solve
 from tensor_reshape.rules.targets import read_target
 from verification.kit.files import is_stale, read_size
@@ -141,6 +141,17 @@ def test_known_output_must_be_within_the_bounds_of_an_expected_symbol():
     with pytest.raises(InvalidRequestError, match="expected_shape"):
         answer_question(ShapeRequest(question))
     assert answer_question(ShapeRequest(question._replace(data=[4]))).dims == (4,)
+
+
+@pytest.mark.parametrize("expected", ["N 2*N", "7*N ?", "3 N**2", "4..3 ?", f"{'x' * 65} ?", "? ? ?", "N N"])
+def test_execution_rejects_the_expected_shapes_that_a_query_rejects(expected: str):
+    question = write_question(STATIC_RESHAPE, "2 3", "3 2", False, expected)
+    with pytest.raises(InvalidRequestError) as asked:
+        infer(question)
+    assert is_known(question)
+    with pytest.raises(InvalidRequestError) as executed:
+        infer_shape(question)
+    assert (executed.value.reason, executed.value.message) == (asked.value.reason, asked.value.message)
 
 
 def test_unsupported_data_types_and_missing_special_zero_are_rejected():

@@ -114,7 +114,14 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
         InvalidRequestError: the query breaks a rule. The reason and the metadata say which rule and which item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
+    if question.expected is not None:
+        infer(question, limits)  # checks each expected dim, and compares products of names
     return _infer_known(question, limits)[1]
+
+
+def expects_product(question: AnyQuestion) -> bool:
+    """Returns whether the expected shape has a product of names, so that a search must compare it."""
+    return any(isinstance(dim, Dim) and dim.is_product for dim in question.expected or ())
 
 
 def infer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS, budget: StepBudget | None = None) -> ShapeAnswer:
@@ -157,8 +164,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
             if question.expected is not None:
                 check_partial_dims(question.expected, "expected_shape.dims")
             target, output = _infer_known(question, limits)
-            has_product = any(isinstance(dim, Dim) and dim.is_product for dim in question.expected or ())
-            return Unsolved(request, target) if has_product else _complete(request, target, output)
+            return Unsolved(request, target) if expects_product(question) else _complete(request, target, output)
         _check_admitted(question, limits)
         if question.target is None:
             return Unsolved(request, None)

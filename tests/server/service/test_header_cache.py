@@ -7,10 +7,12 @@ import pytest
 from meters import measure_peak
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES, HeaderCache
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.dims import encode_shape
 from tests.oracles.plain_messages import describe_rejection
 
 MIB = 1 << 20
@@ -75,6 +77,14 @@ def test_small_request_has_equal_results_on_receiving_and_worker_threads(operati
         assert light == (None if size > LIGHT_BYTES else service.execute(operation, request)), size
     broadcast = build_request(STATIC_RESHAPE, dims=[LIGHT_BYTES], strides=[0], data=bytes(4))
     assert ReshapeService(Limits()).execute_light(STATIC_RESHAPE, broadcast) is None
+
+
+def test_search_for_an_expected_product_does_not_run_on_the_receiving_thread():
+    request = reshape_pb2.StaticReshapeRequest.FromString(build_request(STATIC_RESHAPE))
+    request.expected_shape.CopyFrom(encode_shape([parse_dim("2*N")]))
+    raw = request.SerializeToString()
+    assert ReshapeService(Limits()).execute_light(STATIC_RESHAPE, raw) is None
+    assert isinstance(execute(ReshapeService(Limits()), STATIC_RESHAPE, raw), bytes)
 
 
 def test_header_cache_key_is_header_bytes_and_message_length():

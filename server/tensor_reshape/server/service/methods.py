@@ -20,7 +20,7 @@ from typing import Protocol, Self, TypeVar
 
 from tensor_reshape.rules.batches import answer_batch, answer_light_item
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.rules.inference import answer_question, begin_answer, infer_shape
+from tensor_reshape.rules.inference import answer_question, begin_answer, expects_product, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import Operation
@@ -170,6 +170,8 @@ class ReshapeService:
             return None
         call = reshapes.decode_reshape_request(operation, request, self._limits)
         if call.data.strides and not (has_gather() and count_bytes(call.data.data_type, call.data.dims) <= LIGHT_BYTES):
+            return None
+        if expects_product(call.question):
             return None
         return self._reshape(operation, request, start, call)
 
