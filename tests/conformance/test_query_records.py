@@ -78,7 +78,7 @@ def test_json_line_without_data_is_rejected():
         (write({"operation": "flatten"}), "operation"),
         (write({"data": {"shape": [2, 3]}}), "data.shape"),
         (write({"data": {"shape": {"dims": [True]}}}), "data.shape.dims[0]"),
-        (write({"data": {"shape": {"dims": [2**63]}}}), "data.shape.dims"),
+        (write({"data": {"shape": {"dims": [2**63]}}}), "data.shape.dims[0]"),
         (write({"data": {"dims": [2], "data": 1}}), "data.data"),
         (write({"data": {"dims": [2], "data": "0"}}), "data.data"),
         (write({"data": {"dims": [2], "data": "A*A="}}), "data.data"),

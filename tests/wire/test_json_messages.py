@@ -21,6 +21,7 @@ from tensor_reshape.wire.inference import build_infer_request, build_infer_respo
 from tensor_reshape.wire.json_messages import describe_message, parse_json, read_message, write_message
 
 N = name_dim("N", 1, 2**62)
+I64 = "a whole number from -9223372036854775808 to 9223372036854775807"
 ANSWER = build_infer_response(
     answer_question(ShapeRequest(Question(STATIC_RESHAPE, [N, 4], [0, -1], special_zero=True), explain=True))
 )
@@ -91,8 +92,10 @@ def test_value_of_a_message_that_is_not_an_object_is_rejected(document: object, 
         ({"dataType": True}, "dataType", "dataType is true, not the name of a value"),
         ({"dataType": 2**32}, "dataType", "dataType is 4294967296, not the name of a value"),
         ({"dataType": []}, "dataType", "dataType is a list, not the name of a value"),
-        ({"dims": ["1_0"]}, "dims[0]", 'dims[0] is "1_0", not a whole number'),
-        ({"dims": [1e400]}, "dims[0]", "dims[0] is Infinity, not a whole number"),
+        ({"dims": ["1_0"]}, "dims[0]", f'dims[0] is "1_0", not {I64}'),
+        ({"dims": [1e400]}, "dims[0]", f"dims[0] is Infinity, not {I64}"),
+        ({"dims": [0, 2**63]}, "dims[1]", f"dims[1] is 9223372036854775808, not {I64}"),
+        ({"dims": [str(-(2**63) - 1)]}, "dims[0]", f'dims[0] is "-9223372036854775809", not {I64}'),
         ({"dataType": "DATA_TYPE_U8", "data_type": "DATA_TYPE_U8"}, "data_type", "data_type is given twice"),
     ],
     ids=str,

@@ -9,7 +9,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from google.protobuf import json_format
@@ -168,10 +168,16 @@ def _shorten(value: object) -> str:
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
 
-def _is_integer(value: object) -> bool:
-    if isinstance(value, str):
-        return _INTEGER.fullmatch(value) is not None
-    return type(value) is int or (isinstance(value, float) and value.is_integer())
+def _is_integer(value: object, low: int, high: int) -> bool:
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    elif type(value) is not int and not (isinstance(value, float) and value.is_integer()):
+        return False
+    return low <= value <= high
+
+
+def _check_integer(low: int, high: int) -> _Check:
+    return _Check(partial(_is_integer, low=low, high=high), f"a whole number from {low} to {high}")
 
 
 def _is_number(value: object) -> bool:
@@ -271,13 +277,10 @@ _CHECKS: Mapping[int, _Check] = {
     FieldDescriptor.TYPE_STRING: _Check(_is_text, "valid text"),
     FieldDescriptor.TYPE_BYTES: _Check(_is_base64, "base64"),
     FieldDescriptor.TYPE_ENUM: _Check(_is_enum_value, "the name of a value"),
-    **dict.fromkeys(
-        (
-            *(FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT32),
-            *(FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64),
-        ),
-        _Check(_is_integer, "a whole number"),
-    ),
+    **dict.fromkeys((FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32), _check_integer(-(2**31), 2**31 - 1)),
+    **dict.fromkeys((FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64), _check_integer(-(2**63), 2**63 - 1)),
+    FieldDescriptor.TYPE_UINT32: _check_integer(0, 2**32 - 1),
+    FieldDescriptor.TYPE_UINT64: _check_integer(0, 2**64 - 1),
     **dict.fromkeys((FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE), _Check(_is_number, "a number")),
 }
 """The check of each type."""

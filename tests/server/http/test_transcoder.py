@@ -347,6 +347,7 @@ INVALID_ITEMS = [
     (ITEM % "1.5", f"{ITEMS}[1]", "is 1.5, not a whole number"),
     (ITEM % "true", f"{ITEMS}[1]", "is true, not a whole number"),
     (ITEM % '{"value":1}', f"{ITEMS}[1]", "not a whole number"),
+    ('{"dataFrom":4294967296}', "dataFrom", "is 4294967296, not a whole number from -2147483648 to 2147483647"),
     ('{"question":{"shape":[-1]}}', "question.shape", "is not a JSON object"),
     (DIM % '{"interval":{},"symbol":{}}', PLACE, 'multiple "kind" oneof'),
     (DIM % '{"val":1}', PLACE, 'no field named "val"'),
@@ -367,10 +368,10 @@ def test_json_batch_item_error_has_index_field_and_value(item: str, field: str, 
 
 
 def test_json_query_error_names_the_value_and_its_field():
-    for item, field in (("1.5", "shape.items[1]"), ('"x"', "shape.items[1]"), ("9223372036854775808", "shape.items")):
+    for item in ("1.5", '"x"', "9223372036854775808"):
         rejection = reject(INFER_PATH, write_json(QUESTION).replace(b'["-1"]', b"[1,%b]" % item.encode()))
-        assert rejection.field == field
-        assert rejection.message.startswith(field)
+        assert rejection.field == "shape.items[1]"
+        assert rejection.message.startswith(rejection.field)
 
 
 def test_json_batch_stops_when_its_call_is_over():
