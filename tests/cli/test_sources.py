@@ -79,7 +79,7 @@ def test_error_names_the_damaged_array_file(tmp_path: Path, ending: str):
     path = tmp_path / f"file.{ending}"
     for raw in (*DAMAGED, *map(write_npy, BREAKS_NUMPY)):
         path.write_bytes(raw)
-        with pytest.raises(click.ClickException, match=rf"file\.{ending} is not a readable \.{ending} file") as caught:
+        with pytest.raises(click.ClickException, match=rf"file\.{ending} cannot be read") as caught:
             read_array(str(path))
         cause = caught.value.__cause__
         assert isinstance(cause, FormatError) or str(cause) not in caught.value.message, raw
@@ -145,7 +145,7 @@ def write_member(path: Path, raw: bytes, compression: int) -> str:
 def test_npz_header_with_more_elements_than_the_member_is_rejected(tmp_path: Path, shape: str, compression: int):
     raw = write_npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n")
     name = write_member(tmp_path / "file.npz", raw, compression)
-    with pytest.raises(click.ClickException, match=r"file\.npz is not a readable"):
+    with pytest.raises(click.ClickException, match=r"file\.npz cannot be read"):
         read_array(name)
 
 
@@ -173,7 +173,7 @@ def test_npz_member_above_the_limit_is_refused_with_advice(tmp_path: Path):
     size = raw.rindex(b"PK\x01\x02") + 24  # the position of the size after decompression
     raw[size : size + 4] = (MAX_NPZ_BYTES + 1).to_bytes(4, "little")
     path.write_bytes(raw)
-    with pytest.raises(click.ClickException, match=r"a has 1 GiB, more than the maximum 1 GiB .* save it as \.npy"):
+    with pytest.raises(click.ClickException, match=r"may have 1 GiB, but this one has 1073741825 bytes: use \.npy"):
         read_array(str(path))
 
 
@@ -183,7 +183,7 @@ def test_unreadable_file_name_raises_a_command_line_error(tmp_path: Path):
             read_array(str(tmp_path / name))
     with pytest.raises(click.ClickException, match="Is a directory"), open_bytes("it", str(tmp_path)):
         pass
-    with pytest.raises(click.ClickException, match="/dev/zero is not a readable"):
+    with pytest.raises(click.ClickException, match="/dev/zero cannot be read: it is damaged"):
         read_array("/dev/zero")
 
 

@@ -22,10 +22,9 @@ from tensor_reshape.cli.locations import DEFAULT_MEMBER, FormatError, Location
 from tensor_reshape.cli.mappings import Mapping
 from tensor_reshape.cli.outputs import create_file, is_replaceable
 from tensor_reshape.cli.safetensors_headers import build_safetensors
-from tensor_reshape.cli.sources import MAX_NPZ_BYTES
+from tensor_reshape.cli.sources import check_npz_size
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, view_bytes
 
 _ARCHIVE_BYTES = 256 * 1024  # the archive has the name of the member twice, of at most 64 KiB each, and some headers
@@ -105,12 +104,7 @@ def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
 
 
 def _write_archive(location: Location, header: bytes, size: int, fill: Fill) -> None:
-    if len(header) + size > MAX_NPZ_BYTES:
-        message = (
-            f"the output has {round_size(size)}, more than the maximum {round_size(MAX_NPZ_BYTES)} of an array in "
-            ".npz: write a .npy file"
-        )
-        raise FormatError(message)
+    check_npz_size(len(header) + size)
     with create_file(location.path, size + _ARCHIVE_BYTES) as file:
         array = fill(None, lambda _arrived: None)
         with (

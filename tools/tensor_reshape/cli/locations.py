@@ -19,13 +19,6 @@ class FormatError(ValueError):
     """A file is damaged, or has contents that this program does not read. The text of the error says why."""
 
 
-class MemberError(ValueError):
-    """A file does not have the named array, or has several arrays although the user has named none.
-
-    The text of the error is written after the name of the file.
-    """
-
-
 class Location(NamedTuple):
     """The location of an array on the command line.
 
@@ -58,7 +51,7 @@ def choose_member(names: list[str], member: str) -> str:
     """Returns the member that the user has named, or the only member.
 
     Raises:
-        MemberError: the member does not exist, or the user has named none of several members. The message lists the
+        FormatError: the member does not exist, or the user has named none of several members. The message lists the
             members of the file.
     """
     if member in names:
@@ -67,9 +60,9 @@ def choose_member(names: list[str], member: str) -> str:
         return names[0]
     listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
     if not names:
-        message = "contains no array"
+        message = "it contains no array"
     elif member:
-        message = f"has no array {member!r}; it has {listed}"
+        message = f"it has no array {member!r}; it has {listed}"
     else:
-        message = f"has several arrays: add a colon and one of the names {listed}"
-    raise MemberError(message)
+        message = f"it has several arrays: add a colon and one of the names {listed}"
+    raise FormatError(message)

@@ -43,8 +43,7 @@ def map_safetensors(file: IO[bytes], member: str) -> Array:
     """Returns a tensor of a file, mapped read-only.
 
     Raises:
-        FormatError: the file is not a .safetensors file.
-        MemberError: the file does not have the tensor.
+        FormatError: the file is not a .safetensors file, or does not have the tensor.
         ValueError: the file ends inside the tensor, or numpy does not support the dims.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))

@@ -8,11 +8,8 @@
 import io
 import os
 import stat
-import struct
 import sys
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +18,7 @@ from typing import IO
 import click
 import numpy as np
 
-from tensor_reshape.cli.locations import FormatError, Location, MemberError, choose_member, read_location
+from tensor_reshape.cli.locations import FormatError, Location, choose_member, read_location
 from tensor_reshape.cli.mappings import Mapping
 from tensor_reshape.cli.safetensors_headers import map_safetensors
 from tensor_reshape.rules.sizes import round_size
@@ -33,25 +30,9 @@ MAX_NPZ_BYTES = 1024**3
 With this limit, a small archive with a member that decompresses without end cannot use all memory.
 """
 
-# For damaged or malicious files, numpy, zipfile, json and the system raise these exceptions.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    tokenize.TokenError,
-    TypeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-)
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile decompresses the other ones without a limit
 _SUFFIX = ".npy"
 _HEAD_BYTES = 128  # numpy writes the type at the start of the header
-_DAMAGED = "it is damaged, or it does not contain an array of numbers"
 _F8E5M2 = b"'descr': '<f1'"  # this type is in files that numpy wrote with ml_dtypes, but numpy does not read it
 
 
@@ -107,15 +88,8 @@ def open_source(text: str) -> Iterator[Source]:
     """
     location = read_location(text)
     with open_bytes(text, location.path) as file:
-        try:
-            source = Source(_read_file(file, location), file) if _is_regular(file) else _read_pipe(file, location)
-        except MemberError as error:
-            message = f"{location.path} {error}"
-            raise click.ClickException(message) from None
-        except _UNREADABLE as error:
-            name = "standard input" if location.is_pipe else text
-            message = f"{name} is not a readable .{location.format} file: {_explain(error, _DAMAGED)}"
-            raise click.ClickException(message) from error
+        with _report_faults(text, "it is damaged, or it does not contain an array of numbers"):
+            source = Source(_read_file(file, location), file if _is_regular(file) else None)
         yield source
 
 
@@ -130,23 +104,24 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     with ExitStack() as stack:
-        try:
+        with _report_faults(text, "its name is invalid"):
             file = stack.enter_context(Path(path).open("rb"))
-        except (OSError, ValueError) as error:
-            message = f"{text} cannot be read: {_explain(error, 'its name is invalid')}"
-            raise click.ClickException(message) from error
         yield file
 
 
-def _explain(error: Exception, otherwise: str) -> str:
-    """Returns why a file cannot be read. The texts of Python and numpy are not shown, because they are about code."""
-    if isinstance(error, FormatError):
-        return str(error)
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno)
-    if isinstance(error, MemoryError):
-        return "there is not enough memory"
-    return otherwise
+@contextmanager
+def _report_faults(text: str, otherwise: str) -> Iterator[None]:
+    """Raises an error of the command line. The texts of Python and numpy are not shown, because they are about code."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, FormatError) else otherwise
+        if isinstance(error, OSError) and error.errno:
+            reason = os.strerror(error.errno)
+        elif isinstance(error, MemoryError):
+            reason = "there is not enough memory"
+        message = f"{'standard input' if text == '-' else text} cannot be read: {reason}"
+        raise click.ClickException(message) from error
 
 
 def read_array(text: str) -> Array:
@@ -169,11 +144,14 @@ def _is_regular(file: IO[bytes]) -> bool:
 
 
 def _read_file(file: IO[bytes], location: Location) -> Array:
+    if location.format != "npy" and not _is_regular(file):
+        message = "an .npz or .safetensors input must be a file, not a pipe"
+        raise FormatError(message)
     if location.format == "npz":
         return _read_npz(file, location.member)
     if location.format == "safetensors":
         return map_safetensors(file, location.member)
-    if location.is_pipe:
+    if location.is_pipe or not _is_regular(file):
         return _read_npy(file)
     try:
         return np.lib.format.open_memmap(location.path, mode="r")
@@ -190,21 +168,20 @@ def _read_npz(file: IO[bytes], member: str) -> Array:
         if info.compress_type not in _COMPRESSIONS:
             message = f"{name} has a compression that numpy does not use"
             raise FormatError(message)
-        if info.file_size > MAX_NPZ_BYTES:
-            message = (
-                f"{name} has {round_size(info.file_size)}, more than the maximum {round_size(MAX_NPZ_BYTES)} of an "
-                "array in .npz: save it as .npy"
-            )
-            raise FormatError(message)
+        check_npz_size(info.file_size)
         with archive.open(info) as stream:
             return _read_npy(stream)
 
 
-def _read_pipe(file: IO[bytes], location: Location) -> Source:
-    if location.format != "npy":
-        message = "an .npz or .safetensors input must be a file, not a pipe"
+def check_npz_size(size: int) -> None:
+    """Checks the size of an array in an archive.
+
+    Raises:
+        FormatError: the array is too large.
+    """
+    if size > MAX_NPZ_BYTES:
+        message = f"an array in .npz may have {round_size(MAX_NPZ_BYTES)}, but this one has {size} bytes: use .npy"
         raise FormatError(message)
-    return Source(_read_npy(file))
 
 
 def _read_npy(file: IO[bytes]) -> Array:
