@@ -18,7 +18,7 @@ from typing import IO
 
 from meters import read_memory
 from server_processes import run_server
-from tensor_reshape.cli.npy_headers import build_npy
+from tensor_reshape.cli.destinations import build_npy
 from tensor_reshape.rules.dtypes import DataType
 
 MAX_CLIENT_BYTES = 200 << 20

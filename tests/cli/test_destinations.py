@@ -1,21 +1,28 @@
 """Writing arrays to files and pipes."""
 
+import io
+import os
+import resource
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
 
-from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
+from tensor_reshape.cli.destinations import GiveBack, build_npy, write_array, write_bytes
 from tensor_reshape.cli.locations import Location, read_location
-from tensor_reshape.cli.mappings import WINDOW_BYTES
-from tensor_reshape.cli.sources import read_array
+from tensor_reshape.cli.sources import MAX_NPZ_BYTES, read_array
 from tensor_reshape.client import DataType, InvalidRequestError, Reason, UnavailableError
-from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
+
+
+def fail_to_fill(_out: Array | None, _give_back: GiveBack) -> Array:
+    pytest.fail("the call was made")
 
 
 def copy_into(array: Array, out: Array | None, give_back: GiveBack) -> Array:
-    assert out is not None
+    if out is None:
+        return array
     out[...] = array
     give_back(array.nbytes)
     return out
@@ -30,11 +37,40 @@ def test_array_written_to_each_file_format_is_read_back(tmp_path: Path, name: st
         np.testing.assert_array_equal(read_array(text), array, strict=True)
 
 
-def test_npz_file_larger_than_the_mapped_window_is_complete(tmp_path: Path):
-    array: Array = np.arange(WINDOW_BYTES // 4 + 5, dtype=np.int32)
+def test_numpy_reads_the_written_npy_header_of_every_data_type():
+    for data_type, dtype in DTYPES.items():
+        array = np.arange(6).astype(dtype).reshape(2, 3)
+        read = np.load(io.BytesIO(build_npy(data_type, [2, 3]) + array.tobytes()))
+        assert (read.shape, read.tobytes()) == ((2, 3), array.tobytes()), data_type
+        assert read.dtype.kind == "V" if data_type in UNNAMED_IN_FILES else read.dtype == array.dtype
+    assert len(build_npy(DataType.F64, [3, 5])) % 64 == 0  # elements are aligned
+
+
+def test_npz_output_above_the_limit_is_refused_before_the_call(tmp_path: Path):
+    with pytest.raises(click.ClickException, match=r"may have 1 GiB, but this one has 2147483776 bytes: use \.npy"):
+        write_array(Location(str(tmp_path / "file.npz"), "npz"), DataType.U8, (2 * MAX_NPZ_BYTES,), fail_to_fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_npz_output_takes_only_the_space_of_the_archive(tmp_path: Path):
     text = str(tmp_path / "file.npz")
-    write_array(read_location(text), DataType.I32, array.shape, lambda out, give_back: copy_into(array, out, give_back))
+    array: Array = np.arange(5000, dtype=np.int32)
+    write_array(read_location(text), DataType.I32, array.shape, lambda _out, _give: array)
     np.testing.assert_array_equal(np.load(text)["output"], array, strict=True)
+    assert array.nbytes < os.stat(text).st_size < array.nbytes + 1000  # noqa: PTH116 - a text
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors"])
+def test_array_without_disk_space_is_refused_before_the_call(tmp_path: Path, ending: str):
+    location = read_location(str(tmp_path / f"file.{ending}"))
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, largest[1]))
+    try:
+        with pytest.raises(click.ClickException, match="cannot be written: File too large"):
+            write_array(location, DataType.U8, (10_000,), fail_to_fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

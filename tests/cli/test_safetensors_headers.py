@@ -3,12 +3,13 @@
 import io
 import json
 import struct
+from pathlib import Path
 
 import pytest
 import safetensors
 import safetensors.numpy
 
-from tensor_reshape.cli.safetensors_headers import NAMES, build_safetensors, read_safetensors
+from tensor_reshape.cli.safetensors_headers import NAMES, build_safetensors, map_safetensors
 from tensor_reshape.client import DataType
 from tensor_reshape.wire.arrays import DTYPES
 
@@ -44,14 +45,17 @@ def write_file(header: object) -> bytes:
 BROKEN = (b"", b"\0" * 7, struct.pack("<Q", 2**40), struct.pack("<Q", 9) + b"{}", struct.pack("<Q", 2) + b"\xff\xfe")
 
 
-def test_safetensors_library_reads_the_written_header_of_every_type():
+def test_safetensors_library_reads_the_written_header_of_every_type(tmp_path: Path):
     for data_type, dtype in NAMES.items():
         raw = bytes(range(6 * DTYPES[data_type].itemsize))
         written = build_safetensors(data_type, [2, 3], "x") + raw
         ((name, tensor),) = safetensors.deserialize(written)  # type: ignore[no-untyped-call]
         told = (name, tensor["dtype"], tensor["shape"], bytes(tensor["data"]))
         assert told == ("x", dtype, [2, 3], raw)
-        array = read_safetensors(io.BytesIO(written), "").view(memoryview(written))
+        path = tmp_path / "file.safetensors"
+        path.write_bytes(written)
+        with path.open("rb") as file:
+            array = map_safetensors(file, "")
         assert (array.dtype, array.tobytes()) == (DTYPES[data_type], raw), dtype
     assert len(build_safetensors(DataType.F64, [3], "a name of some length")) % 8 == 0  # elements are aligned
     with pytest.raises(ValueError, match="has no type i4"):
@@ -61,4 +65,4 @@ def test_safetensors_library_reads_the_written_header_of_every_type():
 @pytest.mark.parametrize("raw", [*map(write_file, HEADERS), *BROKEN], ids=repr)
 def test_missing_or_invalid_safetensors_header_is_rejected(raw: bytes):
     with pytest.raises(ValueError, match=r"header|array|type"):
-        read_safetensors(io.BytesIO(raw), "")
+        map_safetensors(io.BytesIO(raw), "")

@@ -1,18 +1,21 @@
 """Reading arrays from files and pipes."""
 
 import os
+import pickle
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import ml_dtypes
 import numpy as np
 import pytest
 
 from command_line import SIX
-from tensor_reshape.cli.npy_headers import FormatError
-from tensor_reshape.cli.sources import open_bytes, open_source, read_array
+from tensor_reshape.cli.locations import FormatError
+from tensor_reshape.cli.sources import MAX_NPZ_BYTES, open_bytes, open_source, read_array
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def test_reading_a_pipe_returns_one_array_and_ignores_the_rest(tmp_path: Path, r
 
 
 def test_truncated_array_or_archive_in_a_pipe_is_rejected(tmp_path: Path, raw: bytes):
-    message = "24 bytes of elements, but 23 follow"
+    message = "it is damaged"
     with feed(tmp_path / "fifo.npy", raw[:-1]) as name, pytest.raises(click.ClickException, match=message):
         read_array(name)
     with feed(tmp_path / "fifo.npz", b"") as name, pytest.raises(click.ClickException, match="must be a file"):
@@ -76,7 +79,7 @@ def test_error_names_the_damaged_array_file(tmp_path: Path, ending: str):
     path = tmp_path / f"file.{ending}"
     for raw in (*DAMAGED, *map(write_npy, BREAKS_NUMPY)):
         path.write_bytes(raw)
-        with pytest.raises(click.ClickException, match=rf"file\.{ending} is not a readable \.{ending} file") as caught:
+        with pytest.raises(click.ClickException, match=rf"file\.{ending} cannot be read") as caught:
             read_array(str(path))
         cause = caught.value.__cause__
         assert isinstance(cause, FormatError) or str(cause) not in caught.value.message, raw
@@ -100,13 +103,87 @@ def test_array_file_truncated_at_any_byte_is_rejected(tmp_path: Path, ending: st
             read_array(str(path))
 
 
+def test_f8e5m2_file_of_ml_dtypes_is_refused_with_advice(tmp_path: Path):
+    array = np.zeros(3, ml_dtypes.float8_e5m2)
+    np.save(tmp_path / "file.npy", array)
+    np.savez(tmp_path / "file.npz", array)
+    for name in ("file.npy", "file.npz"):
+        with pytest.raises(click.ClickException, match=r"type <f1, which is f8e5m2 .* --data-type f8e5m2"):
+            read_array(str(tmp_path / name))
+    with (
+        feed(tmp_path / "pipe.npy", (tmp_path / "file.npy").read_bytes()) as name,
+        pytest.raises(click.ClickException, match="type <f1"),
+    ):
+        read_array(name)
+
+
+def test_python_objects_are_never_loaded(tmp_path: Path):
+    array = np.array([{}], dtype=object)
+    np.save(tmp_path / "file.npy", array)
+    np.savez(tmp_path / "file.npz", array)
+    (tmp_path / "pickle.npy").write_bytes(pickle.dumps([1]))
+    for name in ("file.npy", "file.npz", "pickle.npy"):
+        with pytest.raises(click.ClickException, match="does not contain an array of numbers"):
+            read_array(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_member_of_each_layout_is_read(tmp_path: Path, save: Callable[..., None]):
+    for array in (SIX, np.asfortranarray(SIX), SIX[:0]):
+        save(tmp_path / "file.npz", a=array[:1], b=array)
+        np.testing.assert_array_equal(read_array(f"{tmp_path}/file.npz:b"), array, strict=True)
+
+
+def write_member(path: Path, raw: bytes, compression: int) -> str:
+    with zipfile.ZipFile(path, "w", compression) as archive, archive.open("a.npy", "w", force_zip64=True) as stream:
+        stream.write(raw)
+    return str(path)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("shape", ["(17,)", "(2**30,)", f"({2**50},)", f"({2**70},)", "(-1,)"])
+def test_npz_header_with_more_elements_than_the_member_is_rejected(tmp_path: Path, shape: str, compression: int):
+    raw = write_npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n")
+    name = write_member(tmp_path / "file.npz", raw, compression)
+    with pytest.raises(click.ClickException, match=r"file\.npz cannot be read"):
+        read_array(name)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_npz_compression_other_than_deflate_is_rejected(tmp_path: Path, raw: bytes, compression: int):
+    name = write_member(tmp_path / "file.npz", raw, compression)
+    with pytest.raises(click.ClickException, match="a compression that numpy does not use"):
+        read_array(name)
+
+
+def test_damaged_npz_archive_is_rejected(tmp_path: Path):
+    path = tmp_path / "file.npz"
+    np.savez(path, a=np.arange(1000))
+    raw = bytearray(path.read_bytes())
+    raw[400] ^= 0xFF  # a wrong checksum
+    path.write_bytes(raw)
+    with pytest.raises(click.ClickException, match="it is damaged"):
+        read_array(str(path))
+
+
+def test_npz_member_above_the_limit_is_refused_with_advice(tmp_path: Path):
+    path = tmp_path / "file.npz"
+    np.savez_compressed(path, a=SIX)
+    raw = bytearray(path.read_bytes())
+    size = raw.rindex(b"PK\x01\x02") + 24  # the position of the size after decompression
+    raw[size : size + 4] = (MAX_NPZ_BYTES + 1).to_bytes(4, "little")
+    path.write_bytes(raw)
+    with pytest.raises(click.ClickException, match=r"may have 1 GiB, but this one has 1073741825 bytes: use \.npy"):
+        read_array(str(path))
+
+
 def test_unreadable_file_name_raises_a_command_line_error(tmp_path: Path):
     for name in ("none.npy", "none.npz:x", "null\0.npy"):
         with pytest.raises(click.ClickException, match="cannot be read"):
             read_array(str(tmp_path / name))
     with pytest.raises(click.ClickException, match="Is a directory"), open_bytes("it", str(tmp_path)):
         pass
-    with pytest.raises(click.ClickException, match="/dev/zero is not a readable"):
+    with pytest.raises(click.ClickException, match="/dev/zero cannot be read: it is damaged"):
         read_array("/dev/zero")
 
 

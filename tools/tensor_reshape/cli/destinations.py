@@ -1,30 +1,33 @@
 """Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes.
 
-- The command writes a file while the response arrives, so the array does not have to fit into memory. While an `.npz`
-  archive is written, it needs twice its size on the disk, because the checksum comes before the elements in the file.
-  Output for a pipe or a device is kept in memory as a whole.
+- The command writes a `.npy` or `.safetensors` file while the response arrives, so the array does not have to fit into
+  memory. Output for an `.npz` archive, a pipe or a device is kept in memory as a whole.
 - An output file appears under its name only when it is complete.
 """
 
+import io
 import os
 import sys
-import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import click
+import numpy as np
 
-from tensor_reshape.cli.locations import Location
-from tensor_reshape.cli.mappings import WINDOW_BYTES, Mapping
-from tensor_reshape.cli.npy_headers import FormatError, Placement, build_npy
-from tensor_reshape.cli.npz_members import write_npz
-from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve
+from tensor_reshape.cli.locations import DEFAULT_MEMBER, FormatError, Location
+from tensor_reshape.cli.mappings import Mapping
+from tensor_reshape.cli.outputs import create_file, is_replaceable
 from tensor_reshape.cli.safetensors_headers import build_safetensors
+from tensor_reshape.cli.sources import check_npz_size
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
+from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, view_bytes
+
+_ARCHIVE_BYTES = 256 * 1024  # the archive has the name of the member twice, of at most 64 KiB each, and some headers
 
 GiveBack = Callable[[int], None]
 Fill = Callable[[Array | None, GiveBack], Array]
@@ -50,6 +53,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
     """
     with _report_faults(location):
         header = _build_header(location, data_type, dims)
+        size = prod(dims) * DTYPES[data_type].itemsize
         if location.is_pipe or not is_replaceable(location.path):
             array = fill(None, lambda _arrived: None)
             _write_stream(location, header, view_bytes(array).data)
@@ -59,11 +63,13 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
             )
             raise click.BadParameter(message, param_hint="'--output' / '-o'")
         elif location.format == "npz":
-            _write_archive(location, header, data_type, dims, fill)
+            _write_archive(location, header, size, fill)
         else:
-            placement = Placement(len(header), DTYPES[data_type], tuple(dims))
-            with create_file(location.path, len(header) + placement.nbytes) as file:
-                _fill_mapped(file, header, placement, fill)
+            with create_file(location.path, len(header) + size) as file:
+                file.write(header)
+                file.flush()
+                mapped: np.memmap[Any, Any] = np.memmap(file, DTYPES[data_type], "r+", len(header), tuple(dims))
+                fill(mapped, Mapping(mapped).give_back)
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
@@ -86,29 +92,28 @@ def _build_header(location: Location, data_type: DataType, dims: Sequence[int]) 
     return build_npy(data_type, dims)
 
 
-def _fill_mapped(file: IO[bytes], header: bytes, placement: Placement, fill: Fill) -> Mapping:
-    file.write(header)
-    file.flush()
-    mapping = Mapping(file, writable=True)
-    fill(placement.view(mapping.buffer), lambda arrived: mapping.give_back(placement.offset + arrived))
-    return mapping
+def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
+    """Returns the .npy header of a row-major array."""
+    dtype = DTYPES[data_type]
+    # A type without a name in the .npy format is written as raw bytes. For f8e5m2, numpy itself would write a name that
+    # it cannot read.
+    name = f"|V{dtype.itemsize}" if data_type in UNNAMED_IN_FILES else np.lib.format.dtype_to_descr(dtype)
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": name, "fortran_order": False, "shape": tuple(dims)})
+    return buffer.getvalue()
 
 
-def _write_archive(location: Location, header: bytes, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    placement = Placement(len(header), DTYPES[data_type], tuple(dims))
-    size = len(header) + placement.nbytes
-    # The temporary file is created in the output's directory, so that only this directory needs enough space.
-    with tempfile.TemporaryFile(dir=Path(location.path).resolve().parent) as scratch:
-        reserve(scratch, size)
-        mapping = _fill_mapped(scratch, header, placement, fill)
-        with create_file(location.path) as file:
-            write_npz(file, location.member, _read_windows(mapping, size))
-
-
-def _read_windows(mapping: Mapping, size: int) -> Iterator[memoryview]:
-    for start in range(0, size, WINDOW_BYTES):
-        mapping.give_back(start)
-        yield mapping.buffer[start : min(start + WINDOW_BYTES, size)]
+def _write_archive(location: Location, header: bytes, size: int, fill: Fill) -> None:
+    check_npz_size(len(header) + size)
+    with create_file(location.path, size + _ARCHIVE_BYTES) as file:
+        array = fill(None, lambda _arrived: None)
+        with (
+            zipfile.ZipFile(file, "w") as archive,
+            archive.open(f"{location.member or DEFAULT_MEMBER}.npy", "w", force_zip64=True) as stream,
+        ):
+            stream.write(header)
+            stream.write(view_bytes(array).data)
+        file.truncate(file.tell())
 
 
 def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:

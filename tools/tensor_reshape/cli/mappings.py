@@ -1,4 +1,4 @@
-"""Maps files into memory. Only the part of a mapped file that is in use stays in memory.
+"""Releases the memory of mapped files. Only the part of a mapped file that is in use stays in memory.
 
 - Parts that have been processed are returned to the system while the transfer continues. With this method, a file of 10
   GiB uses some tens of MiB of memory.
@@ -8,7 +8,9 @@
 """
 
 import mmap
-from typing import IO
+from typing import Any, cast
+
+import numpy as np
 
 WINDOW_BYTES = 32 * 1024 * 1024
 """The size of the part that stays in memory."""
@@ -20,25 +22,18 @@ _GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
 
 
 class Mapping:
-    """A mapped file.
+    """The memory of a mapped array."""
 
-    Attributes:
-        buffer: the bytes of the mapped file.
-    """
-
-    def __init__(self, file: IO[bytes], *, writable: bool = False) -> None:
-        """Maps a whole file.
-
-        Raises:
-            ValueError: the file is empty.
-            OSError: the file cannot be mapped.
-        """
-        self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
-        self.buffer = memoryview(self._map)
+    def __init__(self, array: np.memmap[Any, Any]) -> None:
+        """Takes an array that numpy has mapped."""
+        self._map = cast("mmap.mmap", array.base)
+        # A mapping starts at a multiple of this size.
+        self._start = array.offset % mmap.ALLOCATIONGRANULARITY
         self._given = 0
 
-    def give_back(self, end: int) -> None:
-        """Returns the memory of the bytes before `end` to the system, if this frees at least WINDOW_BYTES."""
+    def give_back(self, arrived: int) -> None:
+        """Returns the memory of the first `arrived` bytes to the system, if this frees at least WINDOW_BYTES."""
+        end = self._start + arrived
         end -= end % mmap.PAGESIZE
         if end < self._given:  # a smaller `end` means that the transfer has started again
             self._given = 0

@@ -4,7 +4,7 @@ A .safetensors file begins with a length of eight bytes and JSON of that length,
 tensors.
 
 The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This module
-therefore reads the short header itself, and leaves the elements in the file. The tests compare reading and writing with
+therefore reads the short header itself, and maps the elements. The tests compare reading and writing with
 the library.
 """
 
@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import IO, Any
 
-from tensor_reshape.cli.npy_headers import FormatError, Placement
-from tensor_reshape.cli.npz_members import DEFAULT_MEMBER, choose_member
+import numpy as np
+
+from tensor_reshape.cli.locations import DEFAULT_MEMBER, FormatError, choose_member
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.arrays import DTYPES
+from tensor_reshape.wire.arrays import DTYPES, Array
 
 NAMES = {
     DataType.BOOLEAN: "BOOL",
@@ -38,11 +39,12 @@ _MAX_HEADER_BYTES = 100_000_000  # the library's limit
 _METADATA = "__metadata__"
 
 
-def read_safetensors(file: IO[bytes], member: str) -> Placement:
-    """Returns the position of a tensor in a file.
+def map_safetensors(file: IO[bytes], member: str) -> Array:
+    """Returns a tensor of a file, mapped read-only.
 
     Raises:
         FormatError: the file is not a .safetensors file, or does not have the tensor.
+        ValueError: the file ends inside the tensor, or numpy does not support the dims.
     """
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
@@ -56,7 +58,8 @@ def read_safetensors(file: IO[bytes], member: str) -> Placement:
         message = "the header is not a JSON object"
         raise FormatError(message)
     record = header[choose_member([name for name in header if name != _METADATA], member)]
-    return _place(record, _LENGTH.size + length)
+    dtype, dims, offset = _read_record(record)
+    return np.memmap(file, dtype, "r", _LENGTH.size + length + offset, dims)
 
 
 def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:
@@ -83,7 +86,8 @@ def _read(file: IO[bytes], size: int) -> bytes:
     return raw
 
 
-def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an untrusted file
+def _read_record(record: Any) -> tuple[np.dtype[np.generic], tuple[int, ...], int]:  # noqa: ANN401 - untrusted JSON
+    """Returns the type, the dims and the offset of a tensor."""
     try:
         name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
     except (TypeError, KeyError, ValueError):
@@ -95,8 +99,8 @@ def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - JSON from an
     if name not in _DATA_TYPES:
         message = f"the type {name} is not one of {', '.join(_DATA_TYPES)}"
         raise FormatError(message)
-    placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
-    if last - first != placement.nbytes:
-        message = f"the header reserves {last - first} bytes for a tensor that needs {placement.nbytes}"
+    dtype = DTYPES[_DATA_TYPES[name]]
+    if last - first != prod(dims) * dtype.itemsize:
+        message = f"the header reserves {last - first} bytes for a tensor that needs {prod(dims) * dtype.itemsize}"
         raise FormatError(message)
-    return placement
+    return dtype, dims, first

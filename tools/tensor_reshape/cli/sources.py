@@ -1,17 +1,15 @@
 """Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
 
-- Plain files are mapped into memory instead of read. Compressed members and pipes are read into memory as a whole.
+- `.npy` and `.safetensors` files are mapped into memory. Members of `.npz` files and pipes are read into memory as a
+  whole, so a member may have at most 1 GiB.
 - A damaged or malicious file only causes an error that names the file. The command never loads pickled data.
 """
 
 import io
 import os
 import stat
-import struct
 import sys
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,32 +18,35 @@ from typing import IO
 import click
 import numpy as np
 
-from tensor_reshape.cli.locations import Location, read_location
+from tensor_reshape.cli.locations import FormatError, Location, choose_member, read_location
 from tensor_reshape.cli.mappings import Mapping
-from tensor_reshape.cli.npy_headers import FormatError, Placement, read_elements, read_npy
-from tensor_reshape.cli.npz_members import MemberError, read_npz
-from tensor_reshape.cli.safetensors_headers import read_safetensors
+from tensor_reshape.cli.safetensors_headers import map_safetensors
+from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.arrays import Array
 
-# For damaged or malicious files, numpy, zipfile, json and the system raise these exceptions.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    NotImplementedError,
-    RecursionError,
-    SyntaxError,
-    tokenize.TokenError,
-    TypeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-)
+MAX_NPZ_BYTES = 1024**3
+"""The largest member of an `.npz` archive, because members are read and written in memory.
+
+With this limit, a small archive with a member that decompresses without end cannot use all memory.
+"""
+
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile decompresses the other ones without a limit
+_SUFFIX = ".npy"
+_HEAD_BYTES = 128  # numpy writes the type at the start of the header
+_F8E5M2 = b"'descr': '<f1'"  # this type is in files that numpy wrote with ml_dtypes, but numpy does not read it
 
 
-_HEAD_BYTES = 16 * 1024
+class _Stream:
+    """A stream without a file descriptor, because numpy cannot use the descriptor of a pipe."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.last = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Reads at most `size` bytes, and keeps them until the next call."""
+        self.last = self._file.read(size)
+        return self.last
 
 
 class Source:
@@ -55,18 +56,17 @@ class Source:
         array: the array, which is read-only if its file is mapped.
     """
 
-    def __init__(
-        self, array: Array, file: IO[bytes] | None = None, mapping: Mapping | None = None, start: int = 0
-    ) -> None:
-        """Stores the array, its mapped file, and the position of its elements in the file."""
+    def __init__(self, array: Array, file: IO[bytes] | None = None) -> None:
+        """Stores the array, and its file if the file can change."""
         self.array = array
-        self._file, self._mapping, self._start = file, mapping, start
+        self._file = file
+        self._mapping = Mapping(array) if isinstance(array, np.memmap) else None
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
         """Releases the memory of elements that have been sent."""
         if self._mapping is not None:
-            self._mapping.give_back(self._start + arrived)
+            self._mapping.give_back(arrived)
 
     def check_unchanged(self) -> None:
         """Checks that the file has not changed since it was opened.
@@ -88,15 +88,8 @@ def open_source(text: str) -> Iterator[Source]:
     """
     location = read_location(text)
     with open_bytes(text, location.path) as file:
-        try:
-            source = _read_mapped(file, location) if is_regular(file) else _read_pipe(file, location)
-        except MemberError as error:
-            message = f"{location.path} {error}"
-            raise click.ClickException(message) from None
-        except _UNREADABLE as error:
-            name = "standard input" if location.is_pipe else text
-            message = f"{name} is not a readable .{location.format} file: {_explain(error)}"
-            raise click.ClickException(message) from error
+        with _report_faults(text, "it is damaged, or it does not contain an array of numbers"):
+            source = Source(_read_file(file, location), file if _is_regular(file) else None)
         yield source
 
 
@@ -111,21 +104,24 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     with ExitStack() as stack:
-        try:
+        with _report_faults(text, "its name is invalid"):
             file = stack.enter_context(Path(path).open("rb"))
-        except (OSError, ValueError) as error:
-            message = f"{text} cannot be read: {_explain(error)}"
-            raise click.ClickException(message) from error
         yield file
 
 
-def _explain(error: Exception) -> str:
-    """Returns why a file cannot be read. The texts of Python and numpy are not shown, because they are about code."""
-    if isinstance(error, FormatError):
-        return str(error)
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno)
-    return "there is not enough memory" if isinstance(error, MemoryError) else "its name or its contents are invalid"
+@contextmanager
+def _report_faults(text: str, otherwise: str) -> Iterator[None]:
+    """Raises an error of the command line. The texts of Python and numpy are not shown, because they are about code."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, FormatError) else otherwise
+        if isinstance(error, OSError) and error.errno:
+            reason = os.strerror(error.errno)
+        elif isinstance(error, MemoryError):
+            reason = "there is not enough memory"
+        message = f"{'standard input' if text == '-' else text} cannot be read: {reason}"
+        raise click.ClickException(message) from error
 
 
 def read_array(text: str) -> Array:
@@ -138,7 +134,7 @@ def read_array(text: str) -> Array:
         return np.array(source.array)
 
 
-def is_regular(file: IO[bytes]) -> bool:
+def _is_regular(file: IO[bytes]) -> bool:
     """Whether `file` is a file on a disk, as opposed to a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -147,29 +143,65 @@ def is_regular(file: IO[bytes]) -> bool:
         return False
 
 
-def _read_mapped(file: IO[bytes], location: Location) -> Source:
-    found = _find(file, location)
-    if not isinstance(found, Placement):
-        return Source(found, file)
-    mapping = Mapping(file)
-    return Source(found.view(mapping.buffer), file, mapping, found.offset)
-
-
-def _find(file: IO[bytes], location: Location) -> Placement | Array:
-    if location.format == "npz":
-        return read_npz(file, location.member)
-    return read_safetensors(file, location.member) if location.format == "safetensors" else read_npy(file)
-
-
-def _read_pipe(file: IO[bytes], location: Location) -> Source:
-    if location.format != "npy":
+def _read_file(file: IO[bytes], location: Location) -> Array:
+    if location.format != "npy" and not _is_regular(file):
         message = "an .npz or .safetensors input must be a file, not a pipe"
         raise FormatError(message)
-    # A pipe has no position and cannot be read twice. The first read is therefore long enough for the longest header
-    # that numpy accepts.
-    head = file.read(_HEAD_BYTES)
-    placement = read_npy(io.BytesIO(head))
-    return Source(read_elements(placement, file, head[placement.offset :]))
+    if location.format == "npz":
+        return _read_npz(file, location.member)
+    if location.format == "safetensors":
+        return map_safetensors(file, location.member)
+    if location.is_pipe or not _is_regular(file):
+        return _read_npy(file)
+    try:
+        return np.lib.format.open_memmap(location.path, mode="r")
+    except ValueError:
+        _check_type(file.read(_HEAD_BYTES))
+        raise
+
+
+def _read_npz(file: IO[bytes], member: str) -> Array:
+    with zipfile.ZipFile(file) as archive:
+        names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
+        name = choose_member(names, member)
+        info = archive.getinfo(name + _SUFFIX)
+        if info.compress_type not in _COMPRESSIONS:
+            message = f"{name} has a compression that numpy does not use"
+            raise FormatError(message)
+        check_npz_size(info.file_size)
+        with archive.open(info) as stream:
+            return _read_npy(stream)
+
+
+def check_npz_size(size: int) -> None:
+    """Checks the size of an array in an archive.
+
+    Raises:
+        FormatError: the array is too large.
+    """
+    if size > MAX_NPZ_BYTES:
+        message = f"an array in .npz may have {round_size(MAX_NPZ_BYTES)}, but this one has {size} bytes: use .npy"
+        raise FormatError(message)
+
+
+def _read_npy(file: IO[bytes]) -> Array:
+    """Reads a whole array, but nothing after the array."""
+    stream = _Stream(file)
+    try:
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+    except ValueError:
+        _check_type(stream.last)
+        raise
+    return array
+
+
+def _check_type(header: bytes) -> None:
+    if _F8E5M2 in header:
+        message = (
+            "numpy cannot read the type <f1, which is f8e5m2 of ml_dtypes: save array.view('V1') and add "
+            "--data-type f8e5m2, or use .safetensors"
+        )
+        raise FormatError(message)
 
 
 def _find_state(file: IO[bytes]) -> tuple[int, int]:
