@@ -181,23 +181,6 @@ def test_http_without_its_extra_names_the_extra(flags: tuple[str, ...], tmp_path
     assert (outcome.code, "needs the extra http, because httptools is missing" in line) == (1, True)
 
 
-def test_http_workers_share_the_http_port():
-    flags = ("--workers", "2", "--http-workers", "2", "--http-listen", ANY, "--access-log", "1")
-    with run_server(*flags) as server:
-        address = find_http(server)
-        workers = set[int]()
-        for number in range(200):
-            assert post(address, headers={"x-request-id": f"call-{number}"}).document == ANSWER
-            (line,) = server.await_records(1, "call", request_id=f"call-{number}")
-            workers.add(line["worker"])
-            if len(workers) == 2:
-                break
-        assert workers == {3, 4}
-        assert server.stop() == 0
-    with pytest.raises(ConnectionRefusedError):
-        connect(address)
-
-
 def test_both_protocols_complete_running_calls_while_the_server_drains():
     with (
         run_server("--http-listen", ANY, "--drain-seconds", "60") as server,

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from command_line import Outcome, run_module
 from interruptions import Figures, keep_calling
 from remote_rejections import send_raw
-from server_processes import ServerProcess, await_end, run_server
+from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
@@ -110,10 +110,9 @@ def test_exited_or_hung_workers_are_replaced_without_failed_calls():
     assert max(figures.slowest_seconds.values()) < END_SECONDS  # no call has waited for its deadline
 
 
-def test_draining_server_workers_report_not_serving(tmp_path: Path):
-    (tmp_path / "sitecustomize.py").write_text("print('-!h', flush=True)")  # not a message of the worker
-    flags, env = (*TWO, "--drain-seconds", "30", "--log-level", "debug"), {"PYTHONPATH": str(tmp_path)}
-    with run_server(*flags, env=env) as server, ExitStack() as stack:
+def test_draining_server_workers_report_not_serving():
+    flags = (*TWO, "--drain-seconds", "30", "--log-level", "debug")
+    with run_server(*flags) as server, ExitStack() as stack:
         channels = reach_every_worker(server, stack)
         watches = [health_pb2_grpc.HealthStub(one).Watch(health_pb2.HealthCheckRequest()) for one in channels]
         assert {next(watch).status for watch in watches} == {_Response.SERVING}
@@ -133,17 +132,6 @@ def test_repeated_signals_to_workers_do_not_shorten_the_drain_period():
         assert server.wait() == 0
         assert time.monotonic() - begin > 0.5
     assert list_codes(server) == [0, 0]
-
-
-def test_workers_exit_when_the_supervisor_is_killed():
-    with run_server(*TWO) as server:
-        workers = find_pid(server, 1), find_pid(server, 2)
-        server.process.kill()
-        for pid in workers:
-            await_end(pid)
-    assert [record["cause"] for record in server.records if record["message"] == "stopping"] == [
-        "the supervisor has ended"
-    ] * 2
 
 
 def test_start_error_of_all_workers_is_printed_once(tmp_path: Path):

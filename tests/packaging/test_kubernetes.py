@@ -35,7 +35,7 @@ from tensor_reshape.server.http.guards import MAX_CONNECTIONS
 from tensor_reshape.server.process.resources import PROCESS_BYTES
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_port
-from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
+from tensor_reshape.server.workers.supervisor import STOP_MARGIN_SECONDS
 
 pytestmark = pytest.mark.skipif(not find_renderer(), reason="needs kubectl 1.27 or newer, or kustomize 5")
 

@@ -35,9 +35,9 @@ TESTED_ELSEWHERE = {
     "server/calls/results.py": "server/calls/test_statuses.py",  # fields without a function
     "server/engine/services.py": "server/handlers/test_calls.py",  # fields without a function
     "server/http/asgi.py": "server/http/test_applications.py",  # every request over HTTP reads its parts
+    "server/worker_metrics.py": "e2e/test_metrics.py",  # it reads the memory of the workers
     "server/http/counters.py": "server/http/test_applications.py",  # the metrics of requests
     "server/options.py": "server/test_main.py",  # the options of the command `serve`
-    "server/process/stops.py": "e2e/test_lifecycle.py",  # it stops a whole server
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
     "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
     # Fields without a function. The tests of Config check all settings and their bounds.

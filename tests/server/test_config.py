@@ -59,8 +59,8 @@ def test_allowed_origin_has_a_scheme_and_a_host(origin: str):
     assert Config(http_allow_origin=("https://a.example", "http://localhost:8000", "https://a.example:80"))
 
 
-def test_http_processes_work_with_the_smallest_memory_budget_of_the_server():
-    config = Config(http_listen="127.0.0.1:1", http_workers=2, memory_budget_bytes=4 * 4 * MAX_MESSAGE_BYTES)
+def test_http_process_works_with_the_smallest_memory_budget_of_the_server():
+    config = Config(http_listen="127.0.0.1:1", memory_budget_bytes=3 * 4 * MAX_MESSAGE_BYTES)
 
     assert config.for_http("127.0.0.1:1").memory_budget_bytes == 4 * MAX_MESSAGE_BYTES
 

@@ -98,4 +98,3 @@ def run_http(
         hurry = threading.Event()
         hurry.set()
         port.end(hurry)
-        app.end()

@@ -11,18 +11,15 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.config import Config, ConfigError, TlsFiles
+from tensor_reshape.server.http import import_server
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
-
-if TYPE_CHECKING:
-    from tensor_reshape.server.http.applications import Application
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
 # the checked server gets this address, because a unix socket would leave its file in the file system
@@ -43,7 +40,7 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
     if config is not None:
         yield from _collect(partial(Runner, config.for_worker((_SPARE_ADDRESS,))))
         if config.http_listen is not None:
-            yield from _collect(lambda: import_http()(config).end())
+            yield from _collect(partial(_check_http, config))
 
 
 def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
@@ -54,22 +51,16 @@ def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]
     if settings["token_file"]:
         yield partial(Tokens, settings["token_file"])
     if settings["http_listen"]:
-        yield import_http
+        yield import_server
     for text in settings["allow_identity"]:
         yield partial(IdentityPattern, text)
 
 
-def import_http() -> "type[Application]":
-    """Returns the class of the application for HTTP.
+def _check_http(config: Config) -> None:
+    import_server()
+    from tensor_reshape.server.http.applications import Application  # noqa: PLC0415 - an optional extra
 
-    Raises:
-        ConfigError: the extra `[http]` is not installed.
-    """
-    try:
-        from tensor_reshape.server.http.applications import Application  # noqa: PLC0415 - an optional extra
-    except ImportError as error:
-        raise ConfigError(describe_missing("--http-listen", "http", error)) from error
-    return Application
+    Application(config).end()
 
 
 def _collect(attempt: Callable[[], object]) -> Iterator[ConfigError]:

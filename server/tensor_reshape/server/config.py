@@ -108,7 +108,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         )
 
     def for_http(self, http_listen: str) -> "Config":
-        """Returns the configuration of one process for HTTP, with its share of the server's limits.
+        """Returns the configuration of the process for HTTP, with its share of the server's limits.
 
         Args:
             http_listen: the address for HTTP, with its bound port.
@@ -119,17 +119,16 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             health_listen=None,
             http_listen=http_listen,
             metrics_listen=None,
-            http_workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.shares,
         )
 
     @property
     def shares(self) -> int:
-        """The number of shares of the memory budget. A worker gets two shares, and a process for HTTP gets one.
+        """The number of shares of the memory budget. A worker gets two shares, and the process for HTTP gets one.
 
         A server without addresses for gRPC has no workers.
         """
-        return count_shares(self.workers if self.listen else 0, self.http_workers if self.http_listen else 0)
+        return count_shares(self.workers if self.listen else 0, has_http=self.http_listen is not None)
 
     @property
     def all_addresses(self) -> tuple[str, ...]:
@@ -232,9 +231,9 @@ SETTINGS: tuple[Setting, ...] = list_settings(Config)
 """All settings, in the order of `--help` and the documentation."""
 
 
-def count_shares(workers: int, http_workers: int) -> int:
+def count_shares(workers: int, *, has_http: bool) -> int:
     """Returns the number of shares of the memory budget (see `Config.shares`)."""
-    return 2 * workers + http_workers
+    return 2 * workers + has_http
 
 
 def fit_memory(available: int, shares: int, max_message_bytes: int | None) -> tuple[int, int]:

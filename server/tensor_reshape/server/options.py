@@ -102,13 +102,13 @@ def build_config(settings: dict[str, Any]) -> Config:
         ConfigError: the settings are invalid.
     """
     workers = settings["workers"] if settings["listen"] else 0
-    http_workers = settings["http_workers"] if settings["http_listen"] else 0
-    available = find_available_memory(workers + http_workers)
+    has_http = settings["http_listen"] is not None
+    available = find_available_memory(workers + has_http)
     # The server never lowers a configured message size, even if it equals the default size.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     if settings["memory_budget_bytes"] is None:
-        budget, message = fit_memory(available, count_shares(workers, http_workers), configured)
+        budget, message = fit_memory(available, count_shares(workers, has_http=has_http), configured)
         settings = {**settings, "memory_budget_bytes": budget, "max_message_bytes": message}
     config = Config(**settings)
     if settings["max_message_bytes"] != (configured or MAX_MESSAGE_BYTES):

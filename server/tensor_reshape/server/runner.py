@@ -2,12 +2,10 @@
 
 import logging
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
@@ -29,7 +27,7 @@ from tensor_reshape.server.handlers.servers import build_server
 from tensor_reshape.server.health_ports import HealthPort
 from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
-from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, GaugeWriter
+from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, CopiedCounters, write_calls
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
@@ -45,8 +43,7 @@ from tensor_reshape.server.process.housekeeping import (
 from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
-from tensor_reshape.server.process.signals import catch_signals
-from tensor_reshape.server.process.stops import hurry_at_signal, stop
+from tensor_reshape.server.process.signals import catch_signals, stop_at_signal
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
@@ -76,6 +73,7 @@ class Runner:
         config: Config,
         service: ReshapeService | None = None,
         *,
+        counters: SharedCounters | None = None,
         shares_ports: bool = False,
         observers: Sequence[Observer] = (),
         gates: Sequence[Gate] = (),
@@ -87,6 +85,7 @@ class Runner:
         Args:
             config: the configuration.
             service: a replacement for the service of `config`, for tests.
+            counters: the memory for metrics, created for the methods `list_methods()`, or None without metrics.
             shares_ports: whether other workers listen on the same addresses, which the supervisor has reserved.
             observers: additional observers of every call (see `engine.observers`).
             gates: additional gates after authentication, which may reject calls (see `engine.gates`).
@@ -133,6 +132,8 @@ class Runner:
             self._services = (*self._services, self._health_port.service)
         self._count_unknown: Callable[[], None] = lambda: None
         self._housekeeper = self._build_housekeeper()
+        if counters is not None:
+            self._count_into(counters)
 
     @property
     def health_address(self) -> str | None:
@@ -156,22 +157,6 @@ class Runner:
                 send()
 
         self._housekeeper.add(_BEAT_SECONDS, check)
-
-    def count_into(self, counters: SharedCounters) -> None:
-        """Counts calls in `counters`, which must have been created with `list_methods()`.
-
-        Call this method before `start`.
-        """
-        calls, engine = CallCounters(counters, list_methods()), self._engine
-        engine.journals = (*engine.journals, calls)
-        self._count_unknown = calls.count_other
-        gauges = GaugeWriter(counters, engine.list_calls, list_streams(), self._lookups)
-        connections = self._max_connections * len(self._config.all_addresses)
-        counters.set(MAX_CALLS, self._config.max_calls)
-        counters.set(MAX_CONNECTIONS, connections)
-        for pool in VALUES["pool"]:
-            counters.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
-        self._housekeeper.add(UPDATE_SECONDS, gauges.update)
 
     def start(self) -> None:
         """Starts to accept calls."""
@@ -237,6 +222,19 @@ class Runner:
         housekeeper.add(RELOAD_SECONDS, self._access.reload_changed_files)
         return housekeeper
 
+    def _count_into(self, counters: SharedCounters) -> None:
+        calls, engine = CallCounters(counters, list_methods()), self._engine
+        engine.journals = (*engine.journals, calls)
+        self._count_unknown = calls.count_other
+        copied, streams = CopiedCounters(counters, self._lookups), list_streams()
+        connections = self._max_connections * len(self._config.all_addresses)
+        counters.set(MAX_CALLS, self._config.max_calls)
+        counters.set(MAX_CONNECTIONS, connections)
+        for pool in VALUES["pool"]:
+            counters.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
+        self._housekeeper.add(UPDATE_SECONDS, copied.update)
+        self._housekeeper.add(UPDATE_SECONDS, lambda: write_calls(counters, engine.list_calls(), streams))
+
     def _is_resting(self) -> bool:
         """Returns whether no call needs frequent checks.
 
@@ -288,8 +286,9 @@ def serve_until_signal(config: Config) -> None:
         ConfigError: an address cannot be bound.
     """
     with catch_signals(STOP_SIGNALS) as signals:
-        runner = Runner(config)
-        with _show_metrics(config, runner) as metrics_address:
+        counters = None if config.metrics_listen is None else SharedCounters(list_methods())
+        runner = Runner(config, counters=counters)
+        with _show_metrics(config, counters) as metrics_address:
             runner.start()
             announce(
                 runner.addresses,
@@ -298,22 +297,19 @@ def serve_until_signal(config: Config) -> None:
                 http_address=None,
                 metrics_address=metrics_address,
             )
-            (number,) = os.read(signals, 1)
-            stop(runner, signal.Signals(number).name, partial(hurry_at_signal, signals))
+            stop_at_signal(signals, runner.stop)
 
 
-def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str | None]:
+def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractContextManager[str | None]:
     """Serves metrics if `metrics_listen` is configured, and yields the address with its bound port.
 
     Raises:
         ConfigError: the address cannot be bound.
     """
-    if config.metrics_listen is None:
+    if config.metrics_listen is None or counters is None:
         return nullcontext()
     from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - needs memory
     from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415 - needs memory
 
-    counters = SharedCounters(list_methods())
-    runner.count_into(counters)
     source = Source(1, counters, os.getpid())
     return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))

@@ -265,7 +265,6 @@ def test_address_is_in_use_until_the_port_ends():
     other = HttpPort(port.address, app)
     other.start()
     other.end(threading.Event())
-    app.end()
 
 
 def test_connections_wait_until_the_port_starts():
@@ -276,7 +275,6 @@ def test_connections_wait_until_the_port_starts():
         port.start()
         assert read_answer(early)[0] == 200
     port.end(threading.Event())
-    app.end()
 
 
 def test_process_ends_when_the_thread_of_the_port_ends(monkeypatch: pytest.MonkeyPatch):
@@ -305,5 +303,4 @@ def test_task_is_repeated_after_a_bug(caplog: pytest.LogCaptureFixture):
         assert calls.acquire(timeout=WAIT_SECONDS)
     assert request(port.address, "GET", "/healthz").code == 200
     port.end(threading.Event())
-    app.end()
     assert "bug" in [record.message for record in caplog.records]

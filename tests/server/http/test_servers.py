@@ -16,7 +16,9 @@ from in_process import ANY_PORT, WAIT_SECONDS
 from json_bodies import ANSWER, QUESTION
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http import servers
+from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.servers import HttpServer
+from tensor_reshape.server.transport.listeners import hold
 from waits import await_that
 
 
@@ -80,17 +82,27 @@ def test_running_server_sends_heartbeats(monkeypatch: pytest.MonkeyPatch):
     stop(server)
 
 
-def test_processes_share_an_address():
-    with run() as reserved:
-        address = reserved.address
-    one = HttpServer(replace(CONFIG, http_listen=address), shares_ports=True)
-    two = HttpServer(replace(CONFIG, http_listen=address), shares_ports=True)
-    for server in (one, two):
+def test_process_serves_an_address_that_its_supervisor_has_reserved():
+    with hold(ANY_PORT) as address:
+        server = HttpServer(replace(CONFIG, http_listen=address), shares_ports=True)
         server.start()
-    assert one.address == two.address == address
-    assert all(post(address).document == ANSWER for _ in range(8))
-    for server in (one, two):
+        assert server.address == address
+        assert post(address).document == ANSWER
         stop(server)
+
+
+@pytest.mark.parametrize("hurries", [False, True])
+def test_application_ends_once(hurries: bool, monkeypatch: pytest.MonkeyPatch):
+    ends: list[None] = []
+    end = Application.end
+    monkeypatch.setattr(Application, "end", lambda app: ends.append(end(app)))
+    server, hurry = HttpServer(CONFIG), threading.Event()
+    server.start()
+    assert post(server.address).document == ANSWER
+    if hurries:
+        hurry.set()
+    server.stop(hurry)
+    assert len(ends) == 1
 
 
 SCRIPT = f"""

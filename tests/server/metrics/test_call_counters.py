@@ -89,8 +89,8 @@ def test_metrics_count_an_unknown_method_as_other():
 
 def test_metrics_include_calls_to_unknown_methods():
     counters = SharedCounters(list_methods())
-    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
-    runner.count_into(counters)
+    config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
+    runner = Runner(config, counters=counters)
     runner.start()
     try:
         with Connection(runner.addresses[0]) as connection:

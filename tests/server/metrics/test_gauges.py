@@ -16,7 +16,7 @@ from tensor_reshape.server.metrics.families import (
     USED_BYTES,
     Family,
 )
-from tensor_reshape.server.metrics.gauges import GaugeWriter
+from tensor_reshape.server.metrics.gauges import CopiedCounters, write_calls
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler
 from tensor_reshape.server.service.header_cache import Lookups
@@ -29,7 +29,7 @@ class Looked:
         self.counters = counters
         self.engine = make(4)
         self.lookups = Lookups()
-        self.gauges = GaugeWriter(counters, self.engine.list_calls, {METHOD}, self.lookups)
+        self.copied = CopiedCounters(counters, self.lookups)
 
     def read(self, family: Family, *labels: str) -> float:
         return self.counters.cells[family][labels][0]
@@ -45,7 +45,7 @@ def test_metrics_show_running_calls_per_state_and_used_memory(counters: SharedCo
     Caller(looked.engine, name_peer(1)).arrive(100).work(50)
     for peer in (name_peer(1), name_peer(2)):
         Caller(looked.engine, peer)
-    looked.gauges.update()
+    write_calls(counters, looked.engine.list_calls(), {METHOD})
     assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (2, 1)
     assert (looked.read(OPEN_STREAMS), looked.read(CONNECTIONS)) == (3, 2)
     used = looked.read(USED_BYTES, RECEIVE) + looked.read(USED_BYTES, PROCESSING)
@@ -63,7 +63,7 @@ def test_metrics_counters_continue_from_the_previous_process(counters: SharedCou
         for _ in range(3):
             looked.lookups.hits += 2
             looked.lookups.misses += 1
-            looked.gauges.update()
+            looked.copied.update()
     assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
 
 
@@ -75,6 +75,6 @@ def test_metrics_count_lost_log_records_by_cause(counters: SharedCounters, monke
     for _ in range(RECORDS_PER_SECOND + 5):
         handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
     handler.flush()  # fails, because the descriptor is invalid
-    looked.gauges.update()
+    looked.copied.update()
     # Two of the dropped records report the suppressed and the dropped ones.
     assert (looked.read(LOST_RECORDS, "suppressed"), looked.read(LOST_RECORDS, "dropped")) == (5, 12)

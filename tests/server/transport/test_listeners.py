@@ -45,16 +45,12 @@ def test_stale_unix_socket_is_replaced_but_used_socket_rejected(server: Server, 
 
 
 def test_reserved_port_can_be_bound_only_with_so_reuseport():
-    address, sockets = hold("127.0.0.1:0")
-    try:
-        with pytest.raises(ConfigError):
-            hold(address)
+    with hold("127.0.0.1:0") as address:
+        with pytest.raises(ConfigError), hold(address):
+            pytest.fail("the port is reserved twice")
         sharing = build_server([], [("grpc.so_reuseport", 1)])
         assert bind(sharing, address, None, held=True) == address
         sharing.stop()
-    finally:
-        for held in sockets:
-            held.close()
 
 
 def test_unix_socket_address_counts_as_one_listener():

@@ -1,110 +1,197 @@
-"""The loop of the supervisor with short programs as workers. `e2e/test_workers` has real workers."""
+"""The supervisor with short programs as workers. The test advances the clock. `e2e/test_workers` has real workers."""
 
 import logging
 import os
+import select
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 import pytest
 
-from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.workers.messages import BEAT, REJECTION
-from tensor_reshape.server.workers.processes import WorkerProcess
-from tensor_reshape.server.workers.slots import Slot
-from tensor_reshape.server.workers.supervisor import Supervisor
-from worker_slots import ORDER
+from meters import count_descriptors
+from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.workers.supervisor import (
+    HANG_SECONDS,
+    MAX_DELAY_SECONDS,
+    STABLE_SECONDS,
+    START_SECONDS,
+    STOP_MARGIN_SECONDS,
+    Worker,
+    run,
+)
+from waits import await_that
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
-JUNK = REJECTION + b"junk"
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+CONFIG = Config(drain_seconds=1, shutdown_grace_seconds=8)
+STOP_SECONDS = 1 + 8 + STOP_MARGIN_SECONDS
+MOMENT = 0.01
 
-
-class StandIn(WorkerProcess):
-    """A real process that sends given messages. With a heartbeat, it runs until a signal. Others end at once."""
-
-    def __init__(self, sent: bytes) -> None:
-        self._process = subprocess.Popen(["sleep", "60"] if sent == BEAT else ["true"])
-        self.pid = self._process.pid
-        self._sent = sent
-        if sent != BEAT:  # when the supervisor checks, the process has ended, but no one has waited for it
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-
-    def read_messages(self) -> bytes:
-        return self._sent
-
-    def close(self) -> None:
-        self._process.wait()
-
-
-def make_slot(*sent: bytes) -> Slot:
-    """Makes a slot whose workers send these messages one after the other."""
-    left = iter(sent)
-    return Slot(ORDER, lambda _: StandIn(next(left)))
+BEAT = r"printf '\0' >&0; "  # the socket to the supervisor is standard input
+SLEEP = "exec sleep 600"
+DEAF = "trap '' TERM; " + BEAT + "while :; do sleep 600; done"
+REJECT = "printf junk >&0"
+LEAVE = """
+import socket, time
+supervisor = socket.socket(fileno=0)
+supervisor.send(bytes(1))
+supervisor.shutdown(socket.SHUT_WR)
+time.sleep(600)
+"""
 
 
 @contextmanager
-def supervise(*slots: Slot, announce: Callable[[], None] = lambda: None) -> Iterator[Supervisor]:
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    with ExitStack() as stack:
-        for slot in slots:
-            stack.enter_context(closing(slot))
-        yield Supervisor(slots, announce)
+def start(program: str, *, shell: tuple[str, ...] = ("sh", "-c")) -> Iterator[Worker]:
+    """Starts a worker at the time 0."""
+    with closing(Worker(1, CONFIG, (*shell, program))) as worker:
+        worker.advance(0)
+        yield worker
+
+
+def await_message(worker: Worker) -> None:
+    assert select.select([worker._channel], [], [], 60)[0]
+
+
+def await_serving(worker: Worker) -> None:
+    await_message(worker)
+    worker.advance(0)
+    assert worker.serves
+
+
+def await_end(worker: Worker, now: float) -> None:
+    await_that(lambda: worker.advance(now))
+
+
+def check_kill(worker: Worker, due: float) -> None:
+    """Checks that the process is killed at this time, and not earlier."""
+    pid = worker.pid
+    worker.advance(due - MOMENT)
+    assert worker.pid == pid
+    assert not is_killed(worker)
+    worker.advance(due)
+    await_end(worker, due)
+
+
+def is_killed(worker: Worker) -> bool:
+    assert worker.pid is not None
+    return os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def test_serving_worker_without_heartbeats_is_killed():
+    with start(BEAT + SLEEP) as worker:
+        await_serving(worker)
+        check_kill(worker, HANG_SECONDS)
+        assert (worker.serves, worker.hangs) == (False, 1)
+
+
+def test_heartbeat_that_is_read_late_counts():
+    with start(BEAT + SLEEP) as worker:
+        await_message(worker)
+        worker.advance(2 * START_SECONDS)
+        assert worker.serves
+
+
+def test_worker_that_hangs_at_its_start_is_killed():
+    with start(SLEEP) as worker:
+        check_kill(worker, START_SECONDS)
+        assert worker.hangs == 0
+
+
+def test_worker_that_stops_by_itself_has_the_time_for_a_stop():
+    with start(LEAVE, shell=(sys.executable, "-c")) as worker:
+        await_serving(worker)
+        await_message(worker)  # the end of its side of the socket
+        worker.advance(HANG_SECONDS - MOMENT)
+        assert not worker.serves
+        check_kill(worker, HANG_SECONDS - MOMENT + STOP_SECONDS)
+
+
+def test_worker_that_ignores_a_second_signal_is_killed():
+    with start(DEAF) as worker:
+        await_serving(worker)
+        worker.stop(1, hurries=False)
+        worker.stop(2, hurries=True)
+        check_kill(worker, 2 + STOP_MARGIN_SECONDS)
+
+
+def test_early_ends_of_workers_increase_the_delay_before_a_start():
+    with start("exit 1") as worker:
+        delays, now = [0.0, 0.5, 1.5, 3.5, 7.5, MAX_DELAY_SECONDS, MAX_DELAY_SECONDS], 0.0
+        for starts, delay in enumerate(delays, 1):
+            await_end(worker, now)
+            worker.advance(now + delay - MOMENT)
+            assert worker.starts == starts
+            now += delay
+            worker.advance(now)
+            assert worker.starts == starts + 1
+        await_end(worker, now + STABLE_SECONDS)  # it has not ended early
+        worker.advance(now + STABLE_SECONDS)
+        assert worker.pid is not None
+
+
+def test_failed_start_is_repeated_and_closes_all_descriptors():
+    before = count_descriptors(os.getpid())
+    with closing(Worker(1, CONFIG, ("/nowhere",))) as worker:
+        for now in (0, 0, 0.5):
+            assert not worker.advance(now)
+        assert (worker.starts, worker.pid) == (3, None)
+    assert count_descriptors(os.getpid()) == before
+
+
+@contextmanager
+def restored_signals() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-def kill(slot: Slot, number: signal.Signals = signal.SIGKILL) -> None:
-    assert slot.pid is not None
-    os.kill(slot.pid, number)
+def supervise(*programs: str, announce: Callable[[list[Worker]], None] = lambda _: None) -> None:
+    with restored_signals(), ExitStack() as stack:
+        workers = [
+            stack.enter_context(closing(Worker(number, CONFIG, ("sh", "-c", program))))
+            for number, program in enumerate(programs, 1)
+        ]
+        run(workers, lambda: announce(workers))
 
 
-@contextmanager
-def stop_at(message: str) -> Iterator[None]:
-    """Sends this process SIGTERM when a certain message is logged."""
+def kill_first(workers: list[Worker]) -> None:
+    assert workers[0].pid is not None
+    os.kill(workers[0].pid, signal.SIGKILL)
+
+
+def serve_once(folder: Path) -> str:
+    """A program that serves at its first run, and is rejected later."""
+    return f"if mkdir {folder}/served; then {BEAT}{SLEEP}; else {REJECT}; fi"
+
+
+def test_supervisor_reports_why_no_worker_starts():
+    with pytest.raises(ConfigError, match=r"^junk$"):
+        supervise(REJECT, REJECT)
+
+
+def test_supervisor_ends_if_a_worker_ends_during_the_start():
+    with pytest.raises(ConfigError, match="a worker ended during the start"):
+        supervise(BEAT + SLEEP, "exit 1")
+
+
+def test_supervisor_ends_if_the_last_serving_worker_cannot_start_again(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"^junk$"):
+        supervise(serve_once(tmp_path), announce=kill_first)
+
+
+def test_rejected_worker_is_only_logged_while_another_serves(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    reasons = []
 
     def stop(record: logging.LogRecord) -> bool:
-        if record.getMessage() == message:
+        if record.getMessage() == "worker cannot be started":
+            reasons.append(vars(record)["reason"])
             os.kill(os.getpid(), signal.SIGTERM)
         return True
 
-    logger = logging.getLogger("tensor_reshape.server.workers.supervisor")
-    logger.addFilter(stop)
-    try:
-        yield
-    finally:
-        logger.removeFilter(stop)
-
-
-def test_supervisor_reports_the_error_if_no_worker_starts():
-    slots = [make_slot(JUNK) for _ in range(3)]
-    with supervise(*slots) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
-        supervisor.run()
-
-
-def test_supervisor_exits_if_a_worker_exits_during_start():
-    with (
-        supervise(make_slot(BEAT), make_slot(b"")) as supervisor,
-        pytest.raises(ConfigError, match="before all workers served"),
-    ):
-        supervisor.run()
-
-
-def test_supervisor_raises_the_start_error_when_no_worker_serves():
-    slot = make_slot(BEAT, JUNK)
-    with supervise(slot, announce=lambda: kill(slot)) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
-        supervisor.run()
-
-
-def test_worker_start_error_is_only_logged_while_another_serves(caplog: pytest.LogCaptureFixture):
-    first = make_slot(BEAT, JUNK, BEAT)
-    with (
-        supervise(first, make_slot(BEAT), announce=lambda: kill(first)) as supervisor,
-        stop_at("worker cannot be started"),
-    ):
-        supervisor.run()
-    (record,) = [record for record in caplog.records if record.getMessage() == "worker cannot be started"]
-    assert vars(record)["reason"] == "junk"
+    caplog.handler.addFilter(stop)
+    supervise(serve_once(tmp_path), BEAT + SLEEP, announce=kill_first)
+    assert reasons == ["junk"]

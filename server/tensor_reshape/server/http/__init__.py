@@ -6,10 +6,14 @@ the settings of the command `tensor-reshape http` from the environment. The extr
 This package imports neither grpc nor the engine.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.http.asgi import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.http.servers import HttpServer
 
 _applications: list[Any] = []  # the application of this process, after the first use
 
@@ -33,3 +37,16 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
     await _applications[0](scope, receive, send)
+
+
+def import_server() -> "type[HttpServer]":
+    """Returns the class of the server for HTTP.
+
+    Raises:
+        ConfigError: the extra `[http]` is not installed.
+    """
+    try:
+        from tensor_reshape.server.http.servers import HttpServer  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ConfigError(describe_missing("--http-listen", "http", error)) from error
+    return HttpServer

@@ -106,7 +106,7 @@ class Application:
         self.access = Access(config, (*list_methods(), *REFLECTION_METHODS))
         self._watchers = Watchers(config)
         self._pools = {work: Pool(count, f"http-{work.name.lower()}") for work, count in WORK_THREADS.items()}
-        self._counters = None if counters is None else HttpCounters(counters, list_methods())
+        self._counters = None if counters is None else HttpCounters(counters, list_methods(), service.lookups)
         self._calls = CallServer(
             admission=self.admission,
             pools=self._pools,
@@ -167,15 +167,17 @@ class Application:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
-        await receive()
-        self.end()
+        try:
+            await receive()
+        finally:  # a server that does not wait for running calls cancels this task instead
+            self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
     def _keep_house(self) -> None:
         """Reloads changed files and updates the gauges. This runs once a second."""
         self.access.reload_changed_files()
         if self._counters is not None:
-            self._counters.update(self.admission, self._service.lookups)
+            self._counters.update(self.admission)
 
     async def _serve(self, request: Request, send: Send) -> None:
         origin = request.find(b"origin")

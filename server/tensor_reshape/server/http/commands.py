@@ -26,7 +26,7 @@ from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
 from tensor_reshape.server.startup_log import announce_http
 
 # The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.
-_OMITTED = {"listen", "health_listen", "http_listen", "http_workers", "workers", "io_engine"}
+_OMITTED = {"listen", "health_listen", "http_listen", "workers", "io_engine"}
 _OMITTED |= {"max_connections", "max_connection_age_seconds"}
 _LISTEN = click.option(
     "--listen",

@@ -8,8 +8,6 @@ from tensor_reshape.server.http.admission import Admission
 from tensor_reshape.server.metrics.families import (
     BUDGET_BYTES,
     CALL_SECONDS,
-    LOOKUPS,
-    LOST_RECORDS,
     MAX_CALLS,
     OPEN_CALLS,
     OTHER,
@@ -19,8 +17,8 @@ from tensor_reshape.server.metrics.families import (
     RESPONSE_BYTES,
     USED_BYTES,
 )
+from tensor_reshape.server.metrics.gauges import CopiedCounters
 from tensor_reshape.server.metrics.shared_counters import MethodCells, SharedCounters, observe
-from tensor_reshape.server.process.logs import count_lost_records
 from tensor_reshape.server.service.header_cache import Lookups
 from tensor_reshape.wire.methods import split_method
 
@@ -28,16 +26,13 @@ from tensor_reshape.wire.methods import split_method
 class HttpCounters:
     """The metrics of one process. Only the thread of the event loop uses them."""
 
-    def __init__(self, counters: SharedCounters, methods: tuple[str, ...]) -> None:
-        """Stores the counts in `counters`, which must have been created for the same methods."""
+    def __init__(self, counters: SharedCounters, methods: tuple[str, ...], lookups: Lookups) -> None:
+        """Stores the counts and the lookups in `counters`, which must have been created for the same methods."""
         self._counters = counters
+        self._copied = CopiedCounters(counters, lookups)
         self._methods = {name: MethodCells(counters, split_method(name)) for name in methods}
         self._other = MethodCells(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
-        # A process that replaces another one continues its counters.
-        self._lookups = {result: counters.cells[LOOKUPS][result,][0] for result in ("hit", "miss")}
-        self._lost = {cause: counters.cells[LOST_RECORDS][cause,][0] for cause in ("dropped", "suppressed")}
-        counters.clear_gauges()
 
     def count(self, call: EndedCall) -> None:
         """Counts a call that is over."""
@@ -56,14 +51,10 @@ class HttpCounters:
         """Counts a request that does not begin a call, for example because its path does not exist."""
         self._other.codes[code][0] += 1.0
 
-    def update(self, admission: Admission, lookups: Lookups) -> None:
+    def update(self, admission: Admission) -> None:
         """Writes the gauges, and the counters of other modules."""
         self._counters.set(MAX_CALLS, admission.max_requests)
         self._counters.set(OPEN_CALLS, len(admission), "working")
         self._counters.set(USED_BYTES, admission.used_bytes, PROCESSING)
         self._counters.set(BUDGET_BYTES, admission.max_bytes, PROCESSING)
-        dropped, suppressed = count_lost_records()
-        for result, count in (("hit", lookups.hits), ("miss", lookups.misses)):
-            self._counters.set(LOOKUPS, self._lookups[result] + count, result)
-        for cause, count in (("dropped", dropped), ("suppressed", suppressed)):
-            self._counters.set(LOST_RECORDS, self._lost[cause] + count, cause)
+        self._copied.update()

@@ -1,10 +1,7 @@
 """A process that serves HTTP, as a worker of a supervisor or as the only process."""
 
-import os
-import signal
 import threading
 from collections.abc import Callable
-from functools import partial
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config
 from tensor_reshape.server.http.applications import Application
@@ -12,8 +9,7 @@ from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.replies import Reply
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import report_lost_records
-from tensor_reshape.server.process.signals import catch_signals
-from tensor_reshape.server.process.stops import hurry_at_signal, stop
+from tensor_reshape.server.process.signals import catch_signals, stop_at_signal
 
 _BEAT_SECONDS = 0.5
 _REPORT_SECONDS = 1.0
@@ -68,7 +64,6 @@ class HttpServer:
         self._app.is_serving = False
         hurry.wait(self._config.drain_seconds)
         self._port.end(hurry)
-        self._app.end()
 
 
 def serve_until_signal(server: HttpServer, announce: Callable[[], None]) -> None:
@@ -81,5 +76,4 @@ def serve_until_signal(server: HttpServer, announce: Callable[[], None]) -> None
     with catch_signals(STOP_SIGNALS) as signals:
         server.start()
         announce()
-        (number,) = os.read(signals, 1)
-        stop(server, signal.Signals(number).name, partial(hurry_at_signal, signals))
+        stop_at_signal(signals, server.stop)

@@ -99,7 +99,7 @@ BUILD = Family(
     "Constant 1, with the versions and the I/O engine as labels.",
     ("version", "io_engine", "python", "grpcio", "protobuf"),
 )
-WORKERS = Family("tensor_reshape_workers", GAUGE, "Number of configured workers (--workers and --http-workers).")
+WORKERS = Family("tensor_reshape_workers", GAUGE, "Number of configured workers: --workers, and one for --http-listen.")
 SERVING_WORKERS = Family("tensor_reshape_serving_workers", GAUGE, "Number of workers that serve calls.")
 RESTARTS = Family("tensor_reshape_worker_restarts", COUNTER, "Number of restarts of the worker.", ("worker",))
 MISSED_HEARTBEATS = Family(

@@ -1,19 +1,20 @@
-"""Delivers signals as bytes on a file descriptor.
+"""Waits for signals, and stops a server after a signal."""
 
-A process can therefore wait for signals and other events without polling.
-"""
-
+import logging
 import os
 import signal
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @contextmanager
 def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
     """Yields a file descriptor from which each caught signal can be read as a byte.
 
-    Call this function on the main thread.
+    Call this function on the main thread. A process can wait for this descriptor and for other events without polling.
 
     The byte is written as soon as the signal arrives. In contrast, a Python signal handler only runs at the next step
     of the main thread. If a signal arrived just before the main thread starts to wait, a Python handler would not end
@@ -41,3 +42,37 @@ def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
     """
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)
+
+
+def stop_at_signal(signals: int, end: Callable[[threading.Event], object]) -> None:
+    """Waits for a signal, and then stops a server gracefully. The next signal ends its running calls.
+
+    Args:
+        signals: the descriptor of `catch_signals`.
+        end: function that stops the server (see `stop`).
+    """
+
+    def await_signal(hurry: threading.Event) -> None:
+        os.read(signals, 1)
+        hurry.set()
+
+    (number,) = os.read(signals, 1)
+    stop(end, signal.Signals(number).name, await_signal)
+
+
+def stop(
+    end: Callable[[threading.Event], object], cause: str, await_hurry: Callable[[threading.Event], object]
+) -> None:
+    """Stops a server gracefully.
+
+    Args:
+        end: function that waits for running calls, and then returns. The event ends all its waits early.
+        cause: the cause for the log.
+        await_hurry: function that runs on its own thread, and sets the event when running calls must end at once.
+    """
+    _LOGGER.info("stopping", extra={"cause": cause})
+    hurry = threading.Event()
+    with suppress(RuntimeError):  # `start` raises RuntimeError if the system cannot start another thread
+        threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
+    end(hurry)
+    _LOGGER.info("stopped")

@@ -39,7 +39,7 @@ class BoundSettings:
         int,
         Declaration(
             help="Memory that all running calls may use together. Each worker needs at least "
-            f"{LEAST_BUDGET_FACTOR} times --max-message-bytes. A process for HTTP gets half of the share of a worker.",
+            f"{LEAST_BUDGET_FACTOR} times --max-message-bytes. The process for HTTP gets half of a worker's share.",
             least=MIN_MESSAGE_BYTES,
             system_default="1 GiB, or half of the available memory if that is less",
         ),
@@ -48,7 +48,7 @@ class BoundSettings:
     max_calls: Annotated[
         int,
         Declaration(
-            help="Maximum number of running calls. The server rejects further calls. Each process for HTTP has the "
+            help="Maximum number of running calls. The server rejects further calls. The process for HTTP has the "
             "same limit for its own calls.",
             least=1,
         ),

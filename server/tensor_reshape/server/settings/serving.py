@@ -35,20 +35,11 @@ class ServingSettings:
         str | None,
         Declaration(
             help="Address (host:port) that serves the API as JSON and Connect over HTTP, a page to try it, and the "
-            "Open Inference Protocol over REST, in processes of their own. The address uses TLS if the server uses "
+            "Open Inference Protocol over REST, in a process of its own. The address uses TLS if the server uses "
             "TLS. Needs the extra http.",
             metavar="ADDRESS",
         ),
     ] = None
-
-    http_workers: Annotated[
-        int,
-        Declaration(
-            help="Number of processes that serve HTTP. A supervisor replaces processes that exit or hang.",
-            least=1,
-            most=256,
-        ),
-    ] = 1
 
     http_allow_origin: Annotated[
         tuple[str, ...],

@@ -4,7 +4,7 @@ import errno
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
@@ -59,26 +59,27 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
     return address if address.startswith(_UNIX) else _replace_port(address, port)
 
 
-def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Reserves the port of a TCP address for processes that will share it.
+@contextmanager
+def hold(address: str) -> Iterator[str]:
+    """Reserves the port of an address for processes that will share it, and yields the address with its real port.
 
-    The calling process does not listen on the port.
-
-    While the returned sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
-
-    Returns:
-        the address with its real port, and the bound sockets.
+    The calling process does not listen on the port. During the `with` block, only processes of the same user that use
+    SO_REUSEPORT can bind the port. A unix socket is not reserved, because only one process can bind it.
 
     Raises:
         ConfigError: the address is in use.
     """
+    if address.startswith(_UNIX):
+        yield address
+        return
     real, sockets = take(address)
-    for held in sockets:
-        # If SO_REUSEADDR were 1, other servers could bind the port.
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-        # SO_REUSEPORT is only set after the port is bound, because binding must fail if another server uses the port.
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    return real, sockets
+    with ExitStack() as stack:
+        for held in map(stack.enter_context, sockets):
+            # If SO_REUSEADDR were 1, other servers could bind the port.
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            # SO_REUSEPORT is only set after the port is bound, because binding must fail if another server uses it.
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        yield real
 
 
 def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:

@@ -1,180 +1,211 @@
 """The supervisor, which starts the workers, replaces workers that end or hang, and stops all workers.
 
-- The supervisor serves no calls and does not import grpc. Clients therefore cannot affect the supervisor, and the
-  supervisor needs a third of the memory of a worker.
-- The supervisor binds each port without listening. A port therefore stays reserved while no worker runs, and only
-  processes of the same user can share the port.
-- The loop of the supervisor receives signals and calls `Slot.advance` for each slot, which controls one worker.
-- If any worker ends before all workers have served at the same time, the supervisor also ends. If a worker cannot
-  start, an operator therefore sees the cause at the start.
-- After all workers have served, the supervisor ends if a worker cannot start and no other worker serves.
+- It serves no calls and does not import grpc, so clients cannot affect it, and it needs a third of a worker's memory.
+- It binds each port without listening. A port therefore stays reserved while no worker runs, and only processes of the
+  same user can share the port.
+- The standard input of a worker is a socket. The worker receives its configuration, and a byte if it must end running
+  calls. It sends heartbeats, or the reason why it cannot serve, and ends its side of the socket when it starts to stop.
 """
 
 import logging
+import math
 import os
+import pickle
 import select
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, suppress
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.transport.listeners import hold
-from tensor_reshape.server.workers.messages import Order
-from tensor_reshape.server.workers.slots import Slot
 
+BEAT = b"\0"  # a heartbeat
+START_SECONDS = 60.0  # time until the first heartbeat. On busy machines, the imports of a worker take seconds.
+HANG_SECONDS = 10.0  # time without heartbeats after which a serving worker is killed
+STOP_MARGIN_SECONDS = 3.0  # time of a worker to stop after the drain and grace periods
+STABLE_SECONDS = 10.0  # a worker that ends after a shorter time than this has ended early
+MAX_DELAY_SECONDS = 10.0  # the longest delay before the next start
+
+_COMMAND = (sys.executable, "-P", "-m", "tensor_reshape.server.workers.worker")  # -P ignores the working directory
+_TICK_SECONDS = 0.1
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # while workers start or stop, the supervisor's loop runs at this interval in seconds
-_CALM_SECONDS = 0.5  # while all workers serve, the supervisor's loop runs at this interval in seconds
+
+
+class Worker:
+    """A worker, which has one process at a time. The process is not a fork, which would copy the locks of threads."""
+
+    def __init__(self, number: int, config: Config, command: Sequence[str] = _COMMAND) -> None:
+        """Creates a worker without a process."""
+        self.number, self._config, self._command = number, config, command  # metrics and logs have the number
+        self.counters: int | None = None  # the descriptor of the memory for metrics
+        self.serves = False  # whether the process has sent a heartbeat and is not stopping
+        self.reason = ""  # why the last process could not serve
+        self.starts = self.hangs = 0  # how many starts were attempted, and how many processes sent no heartbeats
+        self._stop_seconds = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
+        self._process: subprocess.Popen[bytes] | None = None
+        self._due = 0.0  # when the next process is started, or the current one is killed
+        self._started_at = self._delay = 0.0
+
+    @property
+    def pid(self) -> int | None:
+        """The process identifier, or None if no process runs."""
+        return self._process.pid if self._process else None
+
+    def advance(self, now: float) -> bool:
+        """Starts a process if it is time, or reads its messages and kills it if they are overdue.
+
+        Returns:
+            whether the process has ended.
+        """
+        if self._process is None:
+            if now >= self._due:
+                self._start(now)
+            return False
+        code = self._process.poll()
+        # Messages are read before the time is checked, because a heartbeat in the socket has arrived in time.
+        self._read_messages(now)
+        if code is not None:
+            if not self.reason:  # the supervisor reports the reason
+                level = logging.INFO if code in {0, -signal.SIGTERM} else logging.ERROR
+                self._log(level, "worker ended", code=code)
+            self.close()
+            self._delay_start(now)
+        elif now >= self._due:
+            self._log(logging.ERROR, "worker hangs")
+            self.hangs += self.serves
+            self.serves, self._due = False, math.inf  # nothing else than SIGKILL can end the process
+            self._process.kill()
+        return code is not None
+
+    def stop(self, now: float, *, hurries: bool) -> None:
+        """Stops the process, if any, gracefully, or makes a stopping process end its running calls at once."""
+        if self._process is None:
+            return
+        if hurries:
+            with suppress(OSError):  # the process has ended
+                self._channel.send(b"h", socket.MSG_DONTWAIT)
+            self._due = min(self._due, now + STOP_MARGIN_SECONDS)
+        else:
+            self._process.terminate()
+
+    def close(self) -> None:
+        """Kills the process, if any, and waits for its end."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._channel.close()
+            self._process, self.serves = None, False
+
+    def _start(self, now: float) -> None:
+        self.starts += 1
+        self.reason = ""
+        self._started_at, self._due = now, now + START_SECONDS
+        try:
+            with ExitStack() as opened:
+                self._channel, theirs = map(opened.enter_context, socket.socketpair())
+                # This does not wait, because the socket holds 100 KB or more, and each address has less than 1 KB.
+                self._channel.sendall(pickle.dumps((self.number, self._config, self.counters, self._stop_seconds)))
+                self._process = subprocess.Popen(  # noqa: S603 - a fixed command
+                    self._command,
+                    stdin=theirs.fileno(),
+                    pass_fds=() if self.counters is None else (self.counters,),
+                    start_new_session=True,  # so that Ctrl-C in a terminal signals only the supervisor
+                )
+                theirs.close()
+                opened.pop_all()
+        except OSError as error:  # the system has too little memory, or too many processes or descriptors
+            self._log(logging.ERROR, "worker cannot be started", reason=str(error))
+            self._delay_start(now)
+
+    def _delay_start(self, now: float) -> None:
+        if now - self._started_at >= STABLE_SECONDS:
+            self._delay = 0.0
+        self._due = now + self._delay
+        self._delay = min(2 * self._delay + 0.5, MAX_DELAY_SECONDS)
+
+    def _read_messages(self, now: float) -> None:
+        try:
+            messages = self._channel.recv(1 << 16, socket.MSG_DONTWAIT)
+        except OSError:  # there is no message, or the process has ended without reading its last message
+            return
+        if reason := messages.strip(BEAT):
+            self.reason = reason.decode(errors="replace")
+        elif messages:
+            if not self.serves:
+                self._log(logging.INFO, "worker serves")
+            self.serves, self._due = True, now + HANG_SECONDS
+        elif self.serves:  # the worker starts to stop, and running calls may delay its heartbeats
+            self.serves, self._due = False, now + self._stop_seconds
+
+    def _log(self, level: int, message: str, **extra: object) -> None:
+        _LOGGER.log(level, message, extra={"worker": self.number, "pid": self.pid, **extra})
 
 
 def supervise(config: Config) -> None:
-    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
+    """Serves with several processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
-    Args:
-        config: the configuration. The I/O engine `io_engine` must already be set in the environment variables that the
-            workers inherit.
+    Before, `io_engine` must be set in the environment variables, which the workers inherit.
 
     Raises:
         ConfigError: an address is in use, or a worker cannot start.
     """
     if sys.platform != "linux":
-        message = "--workers above 1 and --http-listen need Linux, because only there can processes share a port. Use "
-        message += "--workers 1, and `tensor-reshape http` beside the server"
+        message = "--workers above 1 and --http-listen need Linux. On this system, run `tensor-reshape serve` without "
+        message += "these options for gRPC, and `tensor-reshape http` for HTTP"
         raise ConfigError(message)
     with ExitStack() as stack:
         # The supervisor replaces port 0 by a free port, because each worker would otherwise bind a different port.
-        health = config.health_listen and _hold(config.health_listen, stack)
-        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health)
-        shares, http = [share] * config.workers, None
+        health = config.health_listen and stack.enter_context(hold(config.health_listen))
+        listen = tuple(stack.enter_context(hold(address)) for address in config.listen)
+        shares, http, metrics = [config.for_worker(listen, health)] * config.workers, None, None
         if config.http_listen is not None:
-            http = _hold(config.http_listen, stack)
-            shares += [config.for_http(http)] * config.http_workers
-        slots = [Slot(_make_order(number, share, config)) for number, share in enumerate(shares, 1)]
-        for slot in slots:
-            # Closing the slot kills its worker, so that no worker outlives the supervisor.
-            stack.enter_context(closing(slot))
-        metrics_address = None
+            http = stack.enter_context(hold(config.http_listen))
+            shares.append(config.for_http(http))
+        workers = [Worker(number, share) for number, share in enumerate(shares, 1)]
+        for worker in workers:
+            stack.callback(worker.close)  # no worker outlives the supervisor
         if config.metrics_listen is not None:
-            metrics_address = stack.enter_context(_show_metrics(config, config.metrics_listen, slots))
-        ports = {
-            "health_address": share.health_listen,
-            "http_address": http,
-            "metrics_address": metrics_address,
-        }
-        Supervisor(slots, lambda: announce(share.listen, config, **ports)).run()
+            from tensor_reshape.server.worker_metrics import serve_workers  # noqa: PLC0415 - needs memory
+
+            metrics = stack.enter_context(serve_workers(config, config.metrics_listen, workers))
+        ports = {"health_address": health, "http_address": http, "metrics_address": metrics}
+        run(workers, lambda: announce(listen, config, **ports))
 
 
-def _make_order(number: int, share: Config, config: Config) -> Order:
-    counters = None if config.metrics_listen is None else os.memfd_create("tensor-reshape-metrics")
-    return Order(number=number, config=share, counters=counters)
-
-
-def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
-    """Serves the metrics of all workers from shared memory, and yields the address with its bound port.
-
-    The metrics port has its own threads, so a request for metrics does not block the supervisor's loop.
+def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
+    """Runs the workers until a signal, and calls `announce` when all of them serve for the first time.
 
     Raises:
-        ConfigError: the address cannot be bound.
+        ConfigError: a worker has ended before, or cannot start while no other worker serves.
     """
-    # To save memory and time, the modules for metrics are imported only if metrics are configured.
-    from tensor_reshape.server.counted_methods import list_methods  # noqa: PLC0415
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415
-    from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415
-    from tensor_reshape.server.metrics.shared_counters import SharedCounters  # noqa: PLC0415
-
-    every = [SharedCounters(list_methods(), slot.order.counters) for slot in slots]
-
-    def list_sources() -> list[Source]:
-        return [
-            Source(slot.order.number, counters, slot.pid, slot.serves, max(0, slot.starts - 1), slot.hangs)
-            for slot, counters in zip(slots, every, strict=True)
-        ]
-
-    return serve_metrics(address, build_registry(config, list_sources))
-
-
-class Supervisor:
-    """The loop of the supervisor."""
-
-    def __init__(self, slots: Sequence[Slot], announce: Callable[[], None]) -> None:
-        """Supervises the workers in `slots`. Calls `announce` when all workers serve for the first time."""
-        self._slots = slots
-        self._announce = announce
-        self._announced = False  # whether there was a time at which all workers served
-        self._stopping = False  # Whether a stop signal has arrived. A second stop signal ends running calls.
-
-    def run(self) -> None:
-        """Starts the workers, and returns when all workers have stopped after a signal.
-
-        Raises:
-            ConfigError: the end of a worker ends the supervisor (see `_handle_end`).
-        """
-        with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:
-            self._advance(0)  # starts the workers
-            while not self._stopping or any(slot.pid for slot in self._slots):
-                self._tick(signals)
-        _LOGGER.info("stopped")
-
-    def _tick(self, signals: int) -> None:
-        begin = time.monotonic()
-        wait_seconds = _CALM_SECONDS if all(slot.serves for slot in self._slots) else _TICK_SECONDS
-        ready, _, _ = select.select([signals], [], [], wait_seconds)
-        for number in os.read(signals, 64) if ready else b"":
-            self._handle_signal(signal.Signals(number))
-        # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The clock of
-        # each worker slot therefore advances by at most twice the normal interval, so that these workers are not
-        # killed.
-        self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
-
-    def _handle_signal(self, number: signal.Signals) -> None:
-        if number == signal.SIGCHLD:
-            # The signal SIGCHLD only interrupts the wait of the supervisor's loop. The system may merge several SIGCHLD
-            # signals, so the slots check all worker processes after each wait.
-            return
-        if not self._stopping:
-            _LOGGER.info("stopping", extra={"cause": number.name})
-        for slot in self._slots:
-            if self._stopping:
-                slot.hurry()
-            else:
-                slot.stop()
-        self._stopping = True
-
-    def _advance(self, seconds: float) -> None:
-        for slot in self._slots:
-            if slot.advance(seconds) and not self._stopping:
-                self._handle_end(slot)
-        if not self._announced and all(slot.serves for slot in self._slots):
-            self._announced = True
-            self._announce()
-
-    def _handle_end(self, slot: Slot) -> None:
-        """Decides whether the end of a worker ends the supervisor.
-
-        Raises:
-            ConfigError: the worker has ended before all workers served, or cannot start while no other worker serves.
-        """
-        if not self._announced:
-            raise ConfigError(slot.rejection or "a worker ended before all workers served. See the log for the cause")
-        if not slot.rejection:
-            return
-        # A worker may be unable to start because, for example, a new certificate is invalid. Workers that already serve
-        # still use the previous certificate.
-        if not any(other.serves for other in self._slots):
-            raise ConfigError(slot.rejection)
-        _LOGGER.error("worker cannot be started", extra={"reason": slot.rejection})
-
-
-def _hold(address: str, stack: ExitStack) -> str:
-    """Keeps an address bound until `stack` is closed. Returns the address with its bound port."""
-    if address.startswith("unix:"):  # only one worker serves a unix socket, and it binds the socket itself
-        return address
-    real, sockets = hold(address)
-    for held in sockets:
-        stack.enter_context(held)
-    return real
+    has_served = is_stopping = False
+    now = 0.0
+    with catch_signals(STOP_SIGNALS) as signals:
+        while not is_stopping or any(worker.pid for worker in workers):
+            begin = time.monotonic()
+            ended = [worker for worker in workers if (worker.pid or not is_stopping) and worker.advance(now)]
+            for worker in [] if is_stopping else ended:
+                if not has_served or (worker.reason and not any(other.serves for other in workers)):
+                    raise ConfigError(worker.reason or "a worker ended during the start. See the log for the cause")
+                if worker.reason:  # for example, a new certificate is invalid, and other workers use the previous one
+                    _LOGGER.error("worker cannot be started", extra={"reason": worker.reason})
+            if not has_served and all(worker.serves for worker in workers):
+                has_served = True
+                announce()
+            ready, _, _ = select.select([signals], [], [], _TICK_SECONDS)
+            for number in os.read(signals, 64) if ready else b"":
+                if not is_stopping:
+                    _LOGGER.info("stopping", extra={"cause": signal.Signals(number).name})
+                for worker in workers:
+                    worker.stop(now, hurries=is_stopping)
+                is_stopping = True
+            # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The
+            # clock therefore advances by at most a second, so that these workers are not killed.
+            now += min(time.monotonic() - begin, 1.0)
+    _LOGGER.info("stopped")
