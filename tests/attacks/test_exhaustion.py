@@ -124,7 +124,7 @@ def test_server_memory_shrinks_after_a_flood_despite_running_calls():
         pid = server.process.pid
         assert can_call(server.address)
         base = read_memory(pid, "VmRSS")
-        # A low rate, because the server returns memory only if calls seldom reserve much, also on a slow machine.
+        # A low rate, because the server returns memory only while calls reserve little, also on a slow machine.
         with run_steady_clients(server.address, ("sdk",), calls_per_second=2):
             assert any(is_high(server, 8 * MIB, base + 100 * MIB) for _ in range(10))
             assert retry(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, seconds=BACK_SECONDS)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reshape_messages import encode_reshape_response
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, call_cache
 from tensor_reshape.client.call_cache import find_call
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape
@@ -20,7 +21,6 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.wire.arrays import DTYPES, Array
-from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 
 MANY = 2**20

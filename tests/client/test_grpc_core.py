@@ -15,6 +15,7 @@ import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from in_process import Behavior, Metadata, run_stock
+from reshape_messages import encode_reshape_response
 from tensor_reshape.client import (
     CallTimeoutError,
     Client,
@@ -29,7 +30,6 @@ from tensor_reshape.client.grpc_core import CoreTransport, GrpcApi, is_supported
 from tensor_reshape.client.transports import Transport
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.status import Status, encode_rejection
 from tensor_reshape.wire.tensors import TensorView
 from waits import interrupt

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from both_clients import CLIENTS, open_client
+from reshape_messages import encode_reshape_response
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ResponseError, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
@@ -20,7 +21,7 @@ from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.batches import decode_batch_request
 from tensor_reshape.wire.inference import decode_infer_request
 from tensor_reshape.wire.methods import OPERATION_METHODS
-from tensor_reshape.wire.reshapes import decode_reshape_request, encode_reshape_response
+from tensor_reshape.wire.reshapes import decode_reshape_request
 from tensor_reshape.wire.tensors import TensorView
 
 NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error

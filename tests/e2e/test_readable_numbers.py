@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
 from remote_rejections import read_trailing
+from reshape_messages import encode_reshape_request
 from server_processes import ServerProcess
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.v1 import reshape_pb2
@@ -21,7 +22,7 @@ from tensor_reshape.wire.batches import encode_batch_item, join_items
 from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVICE, STREAM_RESHAPE
-from tensor_reshape.wire.reshapes import ReshapeCall, encode_reshape_request
+from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.status import DETAILS_KEY
 from tensor_reshape.wire.streams import encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView

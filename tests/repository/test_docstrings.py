@@ -21,8 +21,6 @@ from tensor_reshape import onnx as models
 from tensor_reshape.client import Client
 
 MODULES = (sdk, testing, models, drawings)
-SAID_ONCE = {"AsyncClient"}
-"""Classes whose methods refer to the methods of another class."""
 
 ADDRESS = "localhost:50051"
 
@@ -40,8 +38,8 @@ def list_docstrings() -> Iterator[tuple[str, str]]:
             value = getattr(module, name)
             is_described = inspect.isclass(value) or inspect.isfunction(value)
             yield f"{module.__name__}.{name}", (value.__doc__ or "" if is_described else aliases.get(name, ""))
-            # The methods of value classes need no example.
-            if inspect.isclass(value) and issubclass(value, Client | testing.AsyncFakeClient) and name not in SAID_ONCE:
+            # The methods of value classes need no example, and those of AsyncClient refer to those of Client.
+            if inspect.isclass(value) and issubclass(value, Client):
                 for member, method in vars(value).items():
                     if inspect.isfunction(method) and not member.startswith("_"):
                         yield f"{module.__name__}.{name}.{member}", method.__doc__ or ""

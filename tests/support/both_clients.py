@@ -7,15 +7,11 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
-from tensor_reshape.testing import AsyncFakeClient, FakeClient
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
 CALLERS = (*CLIENTS, "StockClient")
 """Also has the blocking client with grpcio's public API, for tests of the events of a call."""
-
-FAKES = ("FakeClient", "AsyncFakeClient")
-"""Clients that respond without a server."""
 
 _Answer = TypeVar("_Answer")
 
@@ -55,11 +51,6 @@ class AnyClient:
     def wait_until_ready(self, **fields: Any) -> None:
         self._await(self._client.wait_until_ready(**fields))
 
-    def fail_next(self, *arguments: Any, **fields: Any) -> None:
-        """Makes the next call of a fake client fail."""
-        assert isinstance(self._client, FakeClient | AsyncFakeClient)
-        self._client.fail_next(*arguments, **fields)
-
     def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
         output: Array = self._await(getattr(self._client, name)(*arguments, **{"special_zero": False, **fields}))
         return output
@@ -71,16 +62,15 @@ class AnyClient:
 
 @contextmanager
 def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
-    """Opens a client of a kind in `CALLERS` or `FAKES`."""
+    """Opens a client of a kind in `CALLERS`."""
     with asyncio.Runner() as runner:
         if not kind.startswith("Async"):
-            blocking = FakeClient if kind == "FakeClient" else Client
-            with blocking(target, grpc_api="public" if kind == "StockClient" else "auto", **settings) as client:
+            with Client(target, grpc_api="public" if kind == "StockClient" else "auto", **settings) as client:
                 yield AnyClient(client, runner)
             return
 
         async def make() -> AsyncClient:
-            return (AsyncFakeClient if kind == "AsyncFakeClient" else AsyncClient)(target, **settings)
+            return AsyncClient(target, **settings)
 
         async_client = runner.run(make())
         try:

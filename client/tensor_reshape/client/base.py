@@ -110,7 +110,7 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
 
     @abstractmethod
     def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> Calls:
-        """Creates the object that makes the calls. A fake client overrides this method."""
+        """Creates the object that makes the calls."""
 
     def _prepare(self, arguments: Arguments, how: Handover) -> Call[Output] | MakeTransfer:
         """Returns the call that executes an operation, or for a stream, the function that creates its transfer.

@@ -213,12 +213,9 @@ class NotFoundError(ReshapeError):
 class UnauthenticatedError(ReshapeError):
     """The call has no valid token or certificate.
 
-    >>> from tensor_reshape.testing import FakeClient
-    >>> client = FakeClient()
-    >>> client.fail_next(UnauthenticatedError.of(Reason.UNAUTHENTICATED, "the call has no token"))
     >>> try:
-    ...     client.check_health()
-    ... except UnauthenticatedError as error:
+    ...     raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, "the call has no token")
+    ... except ReshapeError as error:
     ...     print(error.reason)
     UNAUTHENTICATED
     """
@@ -229,12 +226,9 @@ class UnauthenticatedError(ReshapeError):
 class PermissionDeniedError(ReshapeError):
     """The caller is authenticated, but may not call this method.
 
-    >>> from tensor_reshape.testing import FakeClient
-    >>> client = FakeClient()
-    >>> client.fail_next(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not for this caller"))
     >>> try:
-    ...     client.check_health()
-    ... except PermissionDeniedError as error:
+    ...     raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not for this caller")
+    ... except ReshapeError as error:
     ...     print(error.reason)
     PERMISSION_DENIED
     """

@@ -52,6 +52,19 @@ class _Field(NamedTuple):
     check: _Check | None
 
 
+def decode_text(body: bytes) -> str:
+    """Returns the text of a body.
+
+    Raises:
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
+    """
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        problem = f"the body is not UTF-8 at byte {error.start}"
+        raise reject_json(problem) from None
+
+
 def parse_json(text: str, path: str = "the body") -> Json:
     """Returns the value of a JSON text, which must be an object and is called `path` in errors.
 
@@ -209,7 +222,16 @@ def _is_enum_value(value: object) -> bool:
 
 def write_message(message: Message) -> bytes:
     """Returns a message as JSON, to the letter of the mapping."""
-    return json.dumps(json_format.MessageToDict(message), separators=(",", ":")).encode()
+    return write_json(json_format.MessageToDict(message))
+
+
+def write_json(document: object) -> bytes:
+    """Returns a value as JSON without spaces.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
 def describe_message(message: Message) -> Json:

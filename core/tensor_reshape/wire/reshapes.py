@@ -61,22 +61,6 @@ class ReshapeCall:
     data: TensorView
 
 
-def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns an encoded request to execute an operation.
-
-    Args:
-        call: the query and the data.
-        shape: the requested shape as a tensor, or None for StaticReshape.
-
-    Raises:
-        LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
-    """
-    data = call.data
-    question = call.question._replace(data=data.dims, data_type=data.data_type)
-    header = encode_request_header(question, data.strides, data.payload.nbytes, shape)
-    return b"".join((header, data.payload))
-
-
 def encode_request_header(
     question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
@@ -211,12 +195,6 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     # The varint of the message length takes the padding that does not fit into the field of the dims.
     width += missing - (len(tensor) - least)
     return PAYLOAD_TAG + _widen(encode_varint(len(tensor) + payload_bytes), min(width, _MAX_LENGTH_BYTES)) + tensor
-
-
-def encode_reshape_response(output: TensorView) -> bytes:
-    """Returns an encoded response, which has the same form for every operation."""
-    header = encode_response_header(output.data_type, output.dims, output.payload.nbytes)
-    return b"".join((header, output.payload))
 
 
 def decode_reshape_response(raw: bytes) -> TensorView:

@@ -51,7 +51,9 @@ class Chunk(NamedTuple):
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
     """Returns the encoded message that begins a tensor.
 
-    The argument `shape` is described in `reshapes.encode_reshape_request`.
+    Args:
+        call: the query and the data.
+        shape: the requested shape as a tensor, or None for StaticReshape.
     """
     header = build_request_header(call.question, shape)
     header.data.CopyFrom(build_tensor_header(call.data))

@@ -34,7 +34,7 @@ from tensor_reshape.server.oip.methods import build_methods as build_inference_m
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.process.housekeeping import (
-    CHECK_SECONDS,
+    RETURN_SECONDS,
     SWEEP_SECONDS,
     Housekeeper,
     MemoryReturner,
@@ -218,7 +218,7 @@ class Runner:
         housekeeper.add(_REPORT_SECONDS, report_lost_records)
         if (port := self._health_port) is not None:
             housekeeper.add(SWEEP_SECONDS, lambda: port.update(time.monotonic(), self._server.turns))
-        housekeeper.add(CHECK_SECONDS, lambda: memory.check(self._engine.used_bytes, time.monotonic()))
+        housekeeper.add(RETURN_SECONDS, lambda: memory.check(self._engine.used_bytes))
         housekeeper.add(RELOAD_SECONDS, self._access.reload_changed_files)
         return housekeeper
 

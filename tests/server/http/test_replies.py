@@ -10,22 +10,24 @@ from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, Unauth
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.statuses import build_failure
 from tensor_reshape.server.http.replies import (
-    CONNECT_FORM,
     HTTP_CODES,
-    INFERENCE_FORM,
-    JSON_FORM,
     REASON_HEADER,
     Form,
     HttpError,
     Reply,
     build_headers,
+    write_connect,
     write_failure,
+    write_inference,
+    write_status,
 )
 
-FORMS = pytest.mark.parametrize("form", [JSON_FORM, CONNECT_FORM, INFERENCE_FORM], ids=["json", "connect", "inference"])
+FORMS = pytest.mark.parametrize(
+    "form", [write_status, write_connect, write_inference], ids=["json", "connect", "inference"]
+)
 
 
-def reject(error: Exception, form: Form = JSON_FORM) -> Reply:
+def reject(error: Exception, form: Form = write_status) -> Reply:
     return write_failure(build_failure(error, CallInfo("/a/b", [("x-request-id", "mine")])), form)
 
 
@@ -76,11 +78,11 @@ def test_bug_has_no_text_of_python(form: Form):
 
 def test_connect_spells_cancelled_with_one_l():
     error = HttpError(HTTPStatus.BAD_REQUEST, "CANCELLED", "text")
-    assert read(CONNECT_FORM.write(error.status, error.failure, error.headers))["code"] == "canceled"
+    assert read(write_connect(error.status, error.failure, error.headers))["code"] == "canceled"
 
 
 def test_inference_error_has_its_reason_in_text_and_header():
-    reply = reject(ReshapeError("no token", reason=Reason.UNAUTHENTICATED), INFERENCE_FORM)
+    reply = reject(ReshapeError("no token", reason=Reason.UNAUTHENTICATED), write_inference)
     assert read(reply) == {"error": "UNAUTHENTICATED: no token"}
     assert reply.headers[REASON_HEADER] == "UNAUTHENTICATED"
 
@@ -88,7 +90,7 @@ def test_inference_error_has_its_reason_in_text_and_header():
 @FORMS
 def test_error_of_http_has_its_status_headers_and_reason(form: Form):
     error = HttpError(HTTPStatus.REQUEST_TIMEOUT, "RESOURCE_EXHAUSTED", "text", Reason.STALLED, {"a": "b"})
-    reply = form.write(error.status, error.failure, error.headers)
+    reply = form(error.status, error.failure, error.headers)
     assert (reply.status, reply.headers["a"]) == (408, "b")
     assert b"STALLED" in b"".join(reply.parts)
 
@@ -96,7 +98,7 @@ def test_error_of_http_has_its_status_headers_and_reason(form: Form):
 @FORMS
 def test_error_of_http_may_have_no_reason(form: Form):
     error = HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "text")
-    reply = form.write(error.status, error.failure, error.headers)
+    reply = form(error.status, error.failure, error.headers)
     assert reply.status == 404
     assert not {"details", "reason"} & {name for name, value in read(reply).items() if value}
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from inference_requests import build_question, build_request, build_typed_request, read_response
+from reshape_messages import encode_reshape_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.server.oip.datatypes import NAMES
@@ -19,7 +20,7 @@ from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.arrays import build_array
-from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response, encode_reshape_request
+from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, name_position
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name
-from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.cases import Case
@@ -262,7 +261,7 @@ def list_frozen_condition(data: Sequence[AnyDim], value: int) -> Conditions:
 
 def _require_multiple(step: int, product: Expression, dim: AnyDim, item: str) -> Condition:
     """Returns the condition that a dim is a multiple of a number."""
-    low, high = (0, MAX_DIM) if dim is None else find_range(dim)
+    low, high = find_range(dim)
     first = -(-low // step)
     if first == high // step:
         return Condition(EQUAL, product, Expression(first * step, ()), None, None, None, 3, item)

@@ -102,12 +102,11 @@ class FairPool(Generic[Owner]):
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def count_starving_connections(self) -> dict[str, int]:
-        """Returns for each address the number of its connections that wait and hold nothing, unless it is 0."""
-        counts = {
+        """Returns for each address the number of its connections that wait and hold nothing."""
+        return {
             address: sum(Source(address, connection) not in self._connections for connection in connections)
             for address, connections in self.waiting.queues.items()
         }
-        return {address: count for address, count in counts.items() if count}
 
     def is_greedy(self, address: str) -> bool:
         """Whether an address holds more than its fair share."""

@@ -37,7 +37,7 @@ from tensor_reshape.server.http.calls import (
 from tensor_reshape.server.http.counters import HttpCounters
 from tensor_reshape.server.http.inference import InferenceRoutes
 from tensor_reshape.server.http.pages import DRAWING_PATH, OPENAPI_PATH, Pages, read_openapi
-from tensor_reshape.server.http.replies import INFERENCE_FORM, Form, HttpError, Reply, write_json
+from tensor_reshape.server.http.replies import Form, HttpError, Reply, reply_json, write_inference
 from tensor_reshape.server.http.transcoder import Transcoder, find_form
 from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.inferences import Inference
@@ -134,7 +134,7 @@ class Application:
         self._posts[DRAWING_PATH] = pages.prepare_drawing
         gets: dict[str, Route] = {
             **pages.files,
-            "/healthz": lambda _: write_json(HTTPStatus.OK, {"status": "SERVING"}),
+            "/healthz": lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"}),
             "/readyz": lambda _: self._report_readiness(),
         }
         # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
@@ -195,7 +195,7 @@ class Application:
                 self._counters.count_other(error.failure.status.code)
             is_read = await discard_body(request)
             headers = error.headers if is_read else {**error.headers, **CLOSE}
-            reply = self._find_form(request).write(error.status, error.failure, headers)
+            reply = self._find_form(request)(error.status, error.failure, headers)
             await send_reply(request, send, reply, seconds)
 
     async def _answer(self, request: Request, send: Send) -> Reply | None:
@@ -264,10 +264,10 @@ class Application:
     def _report_readiness(self) -> Reply:
         status = HTTPStatus.OK if self.is_serving else HTTPStatus.SERVICE_UNAVAILABLE
         # The names of the health statuses are those of gRPC's HealthCheckResponse.
-        return write_json(status, {"status": "SERVING" if self.is_serving else "NOT_SERVING"})
+        return reply_json(status, {"status": "SERVING" if self.is_serving else "NOT_SERVING"})
 
     def _find_form(self, request: Request) -> Form:
-        return INFERENCE_FORM if request.path.startswith("/v2") else find_form(request)
+        return write_inference if request.path.startswith("/v2") else find_form(request)
 
 
 def build_from_environment() -> Application:

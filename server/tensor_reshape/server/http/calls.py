@@ -160,7 +160,7 @@ class CallServer:
             except HttpError as error:
                 failure = complete_failure(error.failure.status, info, error.failure.result.reason)
                 headers = {**build_headers(failure.status.trailing_metadata), **error.headers}
-                reply = exchange.form.write(error.status, failure, headers)
+                reply = exchange.form(error.status, failure, headers)
                 self._end(call, failure)
             except ClientGoneError:
                 raise
@@ -289,7 +289,7 @@ async def send_reply(request: Request, send: Send, reply: Reply, seconds: float)
     if b"upgrade" in request.headers:  # httptools has not read requests that follow in the same packet
         named |= CLOSE
     headers = [(name.encode(), value.encode()) for name, value in named.items()]
-    if reply.status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}:
+    if reply.status != HTTPStatus.NO_CONTENT:
         headers.append((b"content-length", b"%d" % reply.size))
     await send({"type": "http.response.start", "status": int(reply.status), "headers": headers})
     parts = reply.parts or (b"",)

@@ -13,12 +13,12 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.http.asgi import Request
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.http.replies import BINARY_TYPE, INFERENCE_FORM, LENGTH_HEADER, HttpError, Reply
+from tensor_reshape.server.http.replies import BINARY_TYPE, LENGTH_HEADER, HttpError, Reply, reply_json, write_inference
 from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES, check_encoding
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.json_requests import read_infer_request
-from tensor_reshape.server.oip.json_responses import describe_message, write_infer_response, write_json
+from tensor_reshape.server.oip.json_responses import describe_message, write_infer_response
 from tensor_reshape.server.oip.messages import Respond, find_class, find_path
 from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.oip.requests import InferCall
@@ -67,7 +67,7 @@ class InferenceRoutes:
         if path in {_LIVE, _READY}:
             _check_method(request, "GET")
             name, good = path.rpartition("/")[2], path == _LIVE or self._is_ready()
-            return Reply(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, (write_json({name: good}),))
+            return reply_json(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, {name: good})
         if path in self._paths:
             method, described = self._paths[path]
             _check_method(request, method)
@@ -101,7 +101,7 @@ class InferenceRoutes:
         work = Work.NUMBERS if is_json else Work.TENSORS
         return Exchange(
             find_path("ModelInfer"),
-            INFERENCE_FORM,
+            write_inference,
             exchange.respond,
             exchange.respond_light,
             MAX_JSON_BYTES if is_json else self._max_bytes,
@@ -151,15 +151,15 @@ def _describe(name: str, respond: Respond, field: str, parameters: dict[str, str
 
     def write(_body: bytes) -> Reply:
         described = describe_message(respond(find_class(f"{name}Request")(**parameters)))
-        return Reply(HTTPStatus.OK, (write_json(described[field] if field else described),))
+        return reply_json(HTTPStatus.OK, described[field] if field else described)
 
-    return Exchange(find_path(name), INFERENCE_FORM, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
+    return Exchange(find_path(name), write_inference, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
 
 
 def _report_model(parameters: dict[str, str]) -> Reply:
     ready = metadata.is_model_ready(find_class("ModelReadyRequest")(**parameters))
     status = HTTPStatus.OK if ready else HTTPStatus.NOT_FOUND
-    return Reply(status, (write_json({"name": parameters["name"], "ready": ready}),))
+    return reply_json(status, {"name": parameters["name"], "ready": ready})
 
 
 def _check_method(request: Request, method: str) -> None:

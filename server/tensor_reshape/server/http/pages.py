@@ -1,21 +1,19 @@
 """The page of the shape explorer, the drawings that it shows, and the OpenAPI description.
 
 - The page loads nothing from other servers, and its content security policy forbids such loads.
-- Browsers may cache the files of the page. Before each use of a cached file, the browser checks with the server whether
-  the file has changed.
 - A drawing is a call of the method InferShape, whose permissions, metrics and limits apply.
 """
 
-from functools import partial
-from hashlib import sha256
+from collections.abc import Callable
 from http import HTTPStatus
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
 from tensor_reshape.explorer.pictures import draw_question
 from tensor_reshape.server.http.asgi import Request
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, Exchange
-from tensor_reshape.server.http.replies import JSON_FORM, JSON_TYPE, Reply
+from tensor_reshape.server.http.replies import JSON_TYPE, Reply, write_status
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES, check_encoding, decode_json
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.methods import ReshapeService
@@ -42,10 +40,10 @@ class Pages:
         """Reads the files. `service` answers the questions that are drawn."""
         self._service = service
         folder = files("tensor_reshape.explorer") / "static"
-        named = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(_TYPES))}
         self.files = {
-            "/" if name == _PAGE else f"/explore/{name}": partial(_send_file, _describe_file(name, content))
-            for name, content in named.items()
+            "/" if file.name == _PAGE else f"/explore/{file.name}": _read_file(file)
+            for file in folder.iterdir()
+            if file.name.endswith(tuple(_TYPES))
         }
 
     def prepare_drawing(self, request: Request) -> Exchange:
@@ -57,7 +55,7 @@ class Pages:
         check_encoding(request)
         return Exchange(
             INFER_SHAPE.path,
-            JSON_FORM,
+            write_status,
             self._draw,
             lambda _: None,
             MAX_QUESTION_BYTES,
@@ -78,13 +76,9 @@ def read_openapi() -> Reply:
     return Reply(HTTPStatus.OK, ((files(__package__) / "openapi.json").read_bytes(),), JSON_TYPE)
 
 
-def _describe_file(name: str, content: bytes) -> Reply:
-    tag = f'"{sha256(content).hexdigest()[:16]}"'
-    headers = {"content-security-policy": _POLICY, "cache-control": "no-cache", "etag": tag}
-    return Reply(HTTPStatus.OK, (content,), _TYPES[f".{name.rpartition('.')[2]}"], MappingProxyType(headers))
-
-
-def _send_file(file: Reply, request: Request) -> Reply:
-    if request.find(b"if-none-match") == file.headers["etag"]:
-        return Reply(HTTPStatus.NOT_MODIFIED, (), "", file.headers)
-    return file
+def _read_file(file: Traversable) -> Callable[[Request], Reply]:
+    """Returns the function that sends a file. Browsers load it again with each visit, because the server may change."""
+    headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
+    content_type = _TYPES[f".{file.name.rpartition('.')[2]}"]
+    reply = Reply(HTTPStatus.OK, (file.read_bytes(),), content_type, MappingProxyType(headers))
+    return lambda _: reply

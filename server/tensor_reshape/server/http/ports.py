@@ -16,7 +16,7 @@ from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.asgi import repeat
 from tensor_reshape.server.http.guards import Connections, Guard
-from tensor_reshape.server.process.housekeeping import CHECK_SECONDS, MemoryReturner, end_process
+from tensor_reshape.server.process.housekeeping import RETURN_SECONDS, MemoryReturner, end_process
 from tensor_reshape.server.transport.listeners import share, take
 
 IDLE_SECONDS = 60
@@ -82,9 +82,7 @@ class HttpPort:
     def start(self) -> None:
         """Starts to serve."""
         memory = MemoryReturner(_QUIET_BYTES)
-        self.repeat(
-            CHECK_SECONDS, lambda: memory.check(self._app.admission.used_bytes, asyncio.get_running_loop().time())
-        )
+        self.repeat(RETURN_SECONDS, lambda: memory.check(self._app.admission.used_bytes))
         self._thread.start()
 
     def drain(self) -> None:

@@ -8,12 +8,11 @@
 """
 
 import base64
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from google.protobuf import json_format
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -25,6 +24,7 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.statuses import Failure
+from tensor_reshape.wire.json_messages import write_json
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, Status
 
@@ -114,57 +114,41 @@ class HttpError(Exception):
         self.failure = Failure(Status(code, text, metadata), CallResult(code, reason))
 
 
-class Form(Protocol):
-    """The form in which a protocol writes errors."""
-
-    def write(self, status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-        """Returns the response of a failed request."""
+Form: TypeAlias = Callable[[int, Failure, Mapping[str, str]], Reply]
+"""The form in which a protocol writes an error: a function of the HTTP status, the error and the headers."""
 
 
-class JsonForm:
-    """The form of the API: a `google.rpc.Status` as JSON."""
-
-    def write(self, status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-        """Returns the response of a failed request, with all details."""
-        message = _read_status(failure)
-        return write_json(status, json_format.MessageToDict(message, descriptor_pool=_DETAILS_POOL), headers)
+def write_status(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
+    """Returns the response of a failed request in the form of the API: a `google.rpc.Status` as JSON."""
+    message = _read_status(failure)
+    return reply_json(status, json_format.MessageToDict(message, descriptor_pool=_DETAILS_POOL), headers)
 
 
-class ConnectForm:
-    """The form of Connect: a code in lower case, and the details of the status as base64."""
-
-    def write(self, status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-        """Returns the response of a failed request, with all details."""
-        message, code = _read_status(failure), failure.status.code
-        named = {"code": _CONNECT_CODES.get(code, code.lower()), "message": message.message}
-        return write_json(status, {**named, "details": [*map(_pack, message.details)]}, headers)
+def write_connect(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
+    """Returns the response of a failed request for Connect: a code in lower case, and the details as base64."""
+    message, code = _read_status(failure), failure.status.code
+    named = {"code": _CONNECT_CODES.get(code, code.lower()), "message": message.message}
+    return reply_json(status, {**named, "details": [*map(_pack, message.details)]}, headers)
 
 
-class InferenceForm:
-    """The form of the Open Inference Protocol: a text, and the reason in a header."""
-
-    def write(self, status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-        """Returns the response of a failed request, with the reason in its text and in a header."""
-        reason, text = failure.result.reason, failure.status.details
-        named = {REASON_HEADER: reason} if reason else {}
-        return write_json(status, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
-
-
-JSON_FORM, CONNECT_FORM, INFERENCE_FORM = JsonForm(), ConnectForm(), InferenceForm()
+def write_inference(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
+    """Returns the response of a failed request for the Open Inference Protocol: a text, and the reason in a header."""
+    reason, text = failure.result.reason, failure.status.details
+    named = {REASON_HEADER: reason} if reason else {}
+    return reply_json(status, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
 
 
 def write_failure(failure: Failure, form: Form) -> Reply:
     """Returns the response of a failed call."""
     is_large = failure.result.reason == Reason.MESSAGE_TOO_LARGE
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_large else HTTP_CODES[failure.status.code]
-    return form.write(status, failure, build_headers(failure.status.trailing_metadata))
+    return form(status, failure, build_headers(failure.status.trailing_metadata))
 
 
-def write_json(status: int, document: object, headers: Mapping[str, str] = MappingProxyType({})) -> Reply:
+def reply_json(status: int, document: object, headers: Mapping[str, str] = MappingProxyType({})) -> Reply:
     """Returns a response whose body is JSON. A response with the status 401 says how to authenticate."""
     challenge = {"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
-    body = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-    return Reply(status, (body,), JSON_TYPE, {**headers, **challenge})
+    return Reply(status, (write_json(document),), JSON_TYPE, {**headers, **challenge})
 
 
 def build_headers(metadata: Metadata) -> dict[str, str]:

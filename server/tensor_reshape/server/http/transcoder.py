@@ -21,11 +21,19 @@ from google.protobuf.message_factory import GetMessageClass
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.http.asgi import Request
 from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.http.replies import CONNECT_FORM, JSON_FORM, JSON_TYPE, PROTO_TYPE, Form, HttpError, Reply
+from tensor_reshape.server.http.replies import (
+    JSON_TYPE,
+    PROTO_TYPE,
+    Form,
+    HttpError,
+    Reply,
+    write_connect,
+    write_status,
+)
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.json_messages import parse_json, read_message, reject_json, write_message
+from tensor_reshape.wire.json_messages import decode_text, parse_json, read_message, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
 
 CONNECT_VERSION = b"connect-protocol-version"
@@ -144,7 +152,7 @@ def _read_headers(request: Request) -> tuple[bool, float]:
 
 def find_form(request: Request) -> Form:
     """Returns the form of errors of a request."""
-    return CONNECT_FORM if CONNECT_VERSION in request.headers else JSON_FORM
+    return write_connect if CONNECT_VERSION in request.headers else write_status
 
 
 def check_encoding(request: Request) -> None:
@@ -168,11 +176,7 @@ def decode_json(body: bytes) -> str:
     if len(body) > MAX_JSON_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_JSON_PARTS:
         text = f"JSON of more than {MAX_JSON_BYTES} bytes may have at most {MAX_JSON_PARTS} commas and brackets"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, limit=MAX_JSON_PARTS)
-    try:
-        return body.decode()
-    except UnicodeDecodeError as error:
-        problem = f"the body is not UTF-8 at byte {error.start}"
-        raise reject_json(problem) from None
+    return decode_text(body)
 
 
 def _reject_header(name: bytes, text: str) -> HttpError:

@@ -23,7 +23,7 @@ from tensor_reshape.server.oip.datatypes import BINARY_ONLY, NAMES, clip_name, d
 from tensor_reshape.server.oip.messages import InferRequest, find_class
 from tensor_reshape.server.oip.models import MODELS, SHAPE, SPECIAL_ZERO
 from tensor_reshape.server.oip.requests import Request, check_parameters
-from tensor_reshape.wire.json_messages import Json, parse_json, reject_json
+from tensor_reshape.wire.json_messages import Json, decode_text, parse_json, reject_json
 
 BINARY_SIZE, BINARY, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
 """The names of the parameters of the extension for binary data."""
@@ -75,7 +75,7 @@ def read_infer_request(body: bytes, json_length: int, name: str, version: str) -
             OUTPUT_INVALID or PARAMETER_INVALID.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
-    document = parse_json(_decode(body[:json_length]))
+    document = parse_json(decode_text(body[:json_length]))
     for key, value in (("model_name", name), ("model_version", version)):
         if document.pop(key, None) not in (None, value):
             problem = f"{key} differs from the path of the request"
@@ -97,14 +97,6 @@ def read_infer_request(body: bytes, json_length: int, name: str, version: str) -
         check_parameters(chosen, path)
         is_binary = _read_flag(chosen, BINARY, path, default=is_binary)
     return InferBody(Request(message, raw, None), is_binary)
-
-
-def _decode(body: bytes) -> str:
-    try:
-        return body.decode()
-    except UnicodeDecodeError as error:
-        problem = f"the body is not UTF-8 at byte {error.start}"
-        raise reject_json(problem) from None
 
 
 def _read_inputs(document: Json, message: InferRequest, binary: memoryview) -> Iterator[memoryview]:

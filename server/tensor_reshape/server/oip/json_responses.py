@@ -3,7 +3,6 @@
 numpy is imported when the first output is written as numbers (see `service.backend`).
 """
 
-import json
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.server.oip.models import VERSION
 from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.server.oip.responses import list_parameters
-from tensor_reshape.wire.json_messages import Json
+from tensor_reshape.wire.json_messages import Json, write_json
 from tensor_reshape.wire.tensors import TensorView
 
 _MAX_NUMBERS = 512 * 1024  # as many as the JSON of a request can have
@@ -85,15 +84,6 @@ def _write_elements(output: TensorView) -> bytes:
     except ValueError:
         message = f"the output contains NaN or an infinity, which JSON cannot express: {_ADVICE}"
         raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _FIELD) from None
-
-
-def write_json(document: object) -> bytes:
-    """Returns a value as JSON without spaces.
-
-    Raises:
-        ValueError: a number is NaN or infinite.
-    """
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
 def describe_message(message: InferMessage) -> Json:

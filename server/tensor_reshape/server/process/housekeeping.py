@@ -5,7 +5,6 @@ import math
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ SWEEP_SECONDS = 0.05
 IDLE_SECONDS = 0.25
 """Seconds between two wake-ups of the housekeeping thread if no call needs checks. A wake-up costs 0.1 ms."""
 
-QUIET_SECONDS = 5.0
-"""Seconds with few memory reservations of calls after which freed memory is returned to the system."""
+RETURN_SECONDS = 5.0
+"""Seconds between two calls of `MemoryReturner.check`."""
 
 KEPT_BYTES = 44 * 1024 * 1024
 """Number of bytes by which the resident memory of a process may grow before freed memory is returned.
@@ -29,65 +28,39 @@ Returning less memory costs more than it gains. If a client sends a tensor with 
 needs 12 MiB of these bytes.
 """
 
-CHECK_SECONDS = 0.5
-"""Seconds between two calls of `MemoryReturner.check`."""
-
-RESIDENT_SECONDS = 1.0
-"""Seconds between two readings of the resident memory. Such a reading takes longer than all other periodic tasks."""
-
-FUTILE_SECONDS = 60.0
-"""Seconds until the next attempt to return memory, after an attempt that has returned little memory."""
-
-# At least this fraction of the recent checks must find that calls have reserved little memory. This fraction is below
-# 1, because even small calls reserve much memory for a moment.
-_QUIET_SHARE = 0.75
 _STATM = Path("/proc/self/statm")
 _LOGGER = logging.getLogger(__name__)
 
 
 class MemoryReturner:
-    """Returns freed memory to the system when no large messages arrive.
+    """Returns freed memory to the system when calls need little memory.
 
-    The allocator keeps freed memory for the next large messages. While large messages arrive steadily, no memory is
-    returned. Small calls do not prevent that freed memory is returned.
+    The allocator keeps freed memory for the next large messages. If a check happens between two large messages, the
+    next messages take longer, because the system clears the returned memory. The checks are rare, so this costs less
+    than 1 % of the processor time.
     """
 
     def __init__(self, quiet_bytes: int) -> None:
         """Takes the current resident memory as the memory that the process needs without calls.
 
         Args:
-            quiet_bytes: a check counts as quiet if calls have reserved at most this number of bytes.
+            quiet_bytes: memory is returned only while calls have reserved at most this number of bytes.
         """
         self._quiet_bytes = quiet_bytes
         self._base = read_resident_bytes()
-        # This deque has an entry for each recent check, which is True if calls had reserved little memory.
-        self._checks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))
-        self._not_before = -math.inf
 
-    def check(self, used_bytes: int, now: float) -> bool:
-        """Returns freed memory to the system if the last checks were quiet. Call this method every CHECK_SECONDS.
+    def check(self, used_bytes: int) -> bool:
+        """Returns freed memory to the system if the process has grown. Call this method every RETURN_SECONDS.
 
         Args:
             used_bytes: the memory in bytes that calls have reserved now.
-            now: the current time of `time.monotonic`.
 
         Returns:
             whether memory was returned.
         """
-        self._checks.append(used_bytes <= self._quiet_bytes)
-        quiet = len(self._checks) == self._checks.maxlen and sum(self._checks) >= _QUIET_SHARE * len(self._checks)
-        # The last check must also have found that calls had reserved little memory. In the first second of heavy
-        # traffic, an attempt to return memory would return little, and would delay the next attempt by a minute.
-        if not (quiet and self._checks[-1]) or now < self._not_before:
+        if used_bytes > self._quiet_bytes or read_resident_bytes() <= self._base + KEPT_BYTES:
             return False
-        before = read_resident_bytes()
-        if before <= self._base + KEPT_BYTES:
-            self._not_before = now + RESIDENT_SECONDS
-            return False
-        release_freed_memory()
-        returned = before - read_resident_bytes()
-        self._not_before = now + (QUIET_SECONDS if returned > KEPT_BYTES else FUTILE_SECONDS)
-        return True
+        return release_freed_memory()
 
 
 @dataclass(slots=True)

@@ -100,7 +100,6 @@ class StreamSession:
         if self._received != self._size:
             raise self._reject_size(self._received, "another tensor begins, but the last tensor has only")
         dims = infer_shape(call.question, self._limits)
-        self.collected = None
         if call.data.strides is None:
             self._hold(0)
             size = count_bytes(call.data.data_type, call.data.dims)

@@ -148,11 +148,6 @@ def _take(address: str) -> tuple[socket.socket, ...]:
     return held
 
 
-def find_port(address: str) -> int:
-    """Returns the port of a TCP address."""
-    return int(address.rpartition(":")[2])
-
-
 def count_listeners(address: str) -> int:
     """Returns the number of sockets that an address needs. A host name may have several IP addresses."""
     if address.startswith(_UNIX):
