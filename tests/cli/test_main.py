@@ -43,7 +43,7 @@ def test_usage_error_exits_with_2_and_keeps_json_off_stdout(tmp_path: Path):
 
 
 def test_every_command_has_a_short_help_option():
-    for command in ((), *((str(command.name),) for command in COMMANDS), ("conformance", "report")):
+    for command in ((), *((str(command.name),) for command in COMMANDS)):
         short, long = run_command(*command, "-h"), run_command(*command, "--help")
         assert (short.code, short.text) == (0, long.text), command
     assert run_module("tensor_reshape.server", "-h").code == 0

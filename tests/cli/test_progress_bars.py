@@ -1,11 +1,10 @@
 """The progress of long transfers."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 
-from command_line import PROGRAM, run_command
+from command_line import PROGRAM
 from server_processes import ServerProcess
 from tensor_reshape.cli.progress_bars import LEAST_BYTES, draw_progress
 from terminals import run_on_terminal, strip_styles
@@ -28,10 +27,3 @@ def test_only_long_transfers_show_a_progress_bar(server: ServerProcess, tmp_path
     assert "/s" in text
     assert reshape("large.npy", "--no-progress") == (0, "")
     assert reshape("small.npy") == (0, "")
-
-
-def test_conformance_run_shows_progress_only_on_a_terminal():
-    asked = ("conformance", "--rule", "copies", "--command", "sh -c 'while read -r line; do echo {}; done'")
-    _, drawn = run_on_terminal(PROGRAM, *asked, env={"TERM": "xterm"})
-    assert re.search(r"\d+/\d+ \S*0:00:0", strip_styles(drawn))
-    assert "━" not in run_command(*asked).text

@@ -6,7 +6,7 @@ import pytest
 
 from conformance_runs import Json, make_case
 from tensor_reshape.conformance.functions import answer, load_function
-from tensor_reshape.conformance.runs import Program, build_function_command, run_program
+from tensor_reshape.conformance.programs import build_function_command, run_program
 from tensor_reshape.conformance.verdicts import Verdict
 
 CODE = """
@@ -27,7 +27,7 @@ def run_function(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, name:
     (folder / "mine.py").write_text(CODE.format(code=code))
     monkeypatch.chdir(folder)
     case = make_case()
-    replies, _ = run_program(Program(build_function_command(name), 60), [case])
+    replies, _ = run_program(build_function_command(name), [case], 60)
     reply = replies[case.id]
     return reply.failure if reply.record is None else reply.record
 

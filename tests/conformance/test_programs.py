@@ -1,14 +1,35 @@
 """Real programs: each case has a reply, whatever they do."""
 
 import asyncio
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from conformance_runs import RIGHT, make_cases, run_code, write_program, write_shape
 from tensor_reshape.conformance import programs
-from tensor_reshape.conformance.programs import ProgramError, ProgramRunner
+from tensor_reshape.conformance.cases import list_cases
+from tensor_reshape.conformance.programs import (
+    ProgramError,
+    ProgramRunner,
+    build_function_command,
+    run_program,
+    split_command,
+)
+from tensor_reshape.conformance.results import judge_reply
+from tensor_reshape.conformance.verdicts import Verdict
 
+NODE = """
+const lines = require('readline').createInterface({input: process.stdin});
+lines.on('line', (line) => {
+  const {id, question} = JSON.parse(line);
+  if (id === 'inferred/3@reshape') process.abort();
+  const dims = [question.data.shape.dims.reduce((a, b) => a * b, 1)];
+  console.log(JSON.stringify({id, answer: {shape: {dims}}}));
+});
+"""
+SHELL = 'while read -r line; do echo \'{"answer": {"shape": {"dims": [6]}}}\'; done'
 ANSWER = "write({'id': query['id'], **shape(6)})"
 
 
@@ -153,3 +174,48 @@ def test_conformance_program_that_exits_early_is_restarted(tmp_path: Path):
 def test_missing_conformance_program_raises_an_error():
     with pytest.raises(FileNotFoundError):
         asyncio.run(ProgramRunner(("no-such-program",), 1).run(make_cases(1)))
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_parallel_conformance_jobs_divide_the_queries(jobs: int):
+    code = "for query in queries(): write({'id': query['id'], **shape(6), 'pid': os.getpid()})"
+    cases = make_cases(9)
+    replies, _ = run_program(write_program(code), cases, 60, jobs)
+    processes = [(replies[case.id].record or {})["pid"] for case in cases]
+    assert len(set(processes)) == jobs
+    assert all(process == processes[place % jobs] for place, process in enumerate(processes))
+
+
+@pytest.mark.parametrize(("program", "code"), [("node", NODE), ("sh", SHELL)])
+def test_conformance_program_may_be_written_in_any_language(program: str, code: str):
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"there is no {program} on this machine")
+    cases = make_cases(6)
+    command = (path, "-e" if program == "node" else "-c", code)
+    replies, _ = run_program(command, cases, 60)
+    verdicts = [judge_reply(case, replies[case.id]).verdict for case in cases]
+    crash = Verdict.CRASH if program == "node" else Verdict.AGREES
+    assert verdicts == [*[Verdict.AGREES] * 3, crash, *[Verdict.AGREES] * 2]
+
+
+def test_infer_command_agrees_with_all_core_conformance_cases():
+    cases = list_cases(["core"])
+    command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
+    replies, _ = run_program(command, cases, 60, 2)
+    results = [judge_reply(case, replies[case.id]) for case in cases]
+    assert [one for one in results if one.verdict is not Verdict.AGREES] == []
+
+
+def test_conformance_command_is_split_like_in_a_shell():
+    assert split_command("mine --of 'two words'") == ["mine", "--of", "two words"]
+    for text in ("", "  ", "mine 'open"):
+        with pytest.raises(ValueError, match=r"is empty|is not complete"):
+            split_command(text)
+
+
+def test_conformance_function_is_named_by_module_and_function():
+    assert build_function_command("mine:answer")[-1] == "mine:answer"
+    for name in ("mine", "mine:", ":answer"):
+        with pytest.raises(ValueError, match="is named MODULE:FUNCTION"):
+            build_function_command(name)

@@ -3,7 +3,7 @@
 from conformance_runs import UNRANKED as NO_RANK
 from conformance_runs import Json, make_case, write_shape, write_tensor
 from tensor_reshape.conformance.cases import Case, list_cases
-from tensor_reshape.conformance.verdicts import Verdict, find_other_reason, judge
+from tensor_reshape.conformance.verdicts import Verdict, judge
 
 REJECTION: Json = {"rejection": {"reason": "NOT_DIVISIBLE"}}
 NAMED = make_case("symbols/named", write_shape("N:2..8", 3), data_shape=["N:2..8", 3], shape=["N", 3])
@@ -115,11 +115,10 @@ def test_answer_with_one_name_for_different_dims_is_wrong():
     assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
 
 
-def test_rejection_with_another_reason_is_reported():
-    assert find_other_reason(REJECTED, {"rejection": {"reason": "OTHER"}}) == "OTHER"
-    records: list[Json] = [REJECTION, {"rejection": {}}, write_shape(6), {"oh": 1}]
-    for record in records:
-        assert find_other_reason(REJECTED, record) == ""
+def test_wrong_conditions_are_shown_with_the_values_that_contradict_them():
+    four = halve({**EVEN, "left": {"coefficient": 4}}, **DONE)
+    assert judge(DIVIDED, four).why == "the condition 4 divides b excludes b = 2, which is accepted"
+    assert judge(DIVIDED, halve(**DONE)).why == "the conditions admit b = 1, which is rejected"
 
 
 def test_correct_conformance_results_have_no_differences():

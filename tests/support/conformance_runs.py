@@ -5,7 +5,6 @@ import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from textwrap import dedent
 from typing import Any
 
@@ -13,7 +12,7 @@ from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.queries import DimLike, read_dims, read_query
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.programs import ProgramRunner, Reply
-from tensor_reshape.conformance.results import Results, count_results, judge_replies
+from tensor_reshape.conformance.results import Results, count_results, judge_reply
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.wire.dims import encode_shape
 from tensor_reshape.wire.inference import build_infer_request
@@ -56,12 +55,11 @@ def make_cases(count: int) -> list[Case]:
     return [make_case(f"inferred/{number}") for number in range(count)]
 
 
-def make_results(*replies: tuple[Case, Reply | Json], name: str = "mine") -> Results:
+def make_results(*replies: tuple[Case, Reply | Json]) -> Results:
     """Returns the results of a run in which each case had this reply, or a reply with this record."""
-    by_id = {case.id: reply if isinstance(reply, Reply) else Reply(reply) for case, reply in replies}
-    cases = [case for case, _ in replies]
-    make = partial(Results, implementation=name, versions={"lib": "1.2"}, date="2026-01-02", suite="1", sizes=["core"])
-    return count_results(cases, by_id, judge_replies(cases, by_id), make)
+    rows = [judge_reply(case, reply if isinstance(reply, Reply) else Reply(reply)) for case, reply in replies]
+    introduction = {"name": "mine", "versions": {"lib": 1.2}}
+    return count_results(rows, "its command", introduction, date="2026-01-02", suite="1", sizes=["core"])
 
 
 def write_program(code: str) -> Sequence[str]:
@@ -98,7 +96,7 @@ BOUNDED = make_case("partial/bounded", write_shape((3, 6), 4), data_shape=[(2, 4
 HOSTILE = "<script>alert(1)</script>\ud800\x1b[31m]]>&\0"
 
 
-def make_mixed_results(name: str = "mine") -> Results:
+def make_mixed_results() -> Results:
     """Returns results with many verdicts."""
     return make_results(
         (make_case(), write_shape(6)),
@@ -110,5 +108,4 @@ def make_mixed_results(name: str = "mine") -> Results:
         (ROWS, {"answer": {"shape": HOSTILE}}),
         (BOUNDED, write_shape(None, 4)),
         (make_case("partial/not-supported"), {"unsupported": "no such thing"}),
-        name=name,
     )

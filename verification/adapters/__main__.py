@@ -9,20 +9,17 @@ import argparse
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from conformance.adapters.libraries import Implementation, Library
 from tensor_reshape.conformance.cases import Size
 from tensor_reshape.conformance.results import Results
-from tensor_reshape.conformance.results import read_results as read_file
 from verification.adapters.environments import ROOT, Environment
 from verification.adapters.libraries import NAMES, list_reports, load_library
 from verification.adapters.pages import explain, find_cause
 from verification.adapters.reports import check
-from verification.adapters.results import list_differences, trim, write_results
+from verification.adapters.results import list_differences, parse_results, trim, write_results
 
 
 def main() -> None:
@@ -63,12 +60,9 @@ def run(environment: Environment, implementation: Implementation, sizes: Sequenc
     """Runs the queries of these sizes against one implementation."""
     adapter = [environment.python, "-m", f"conformance.adapters.{environment.name}.adapter", implementation.name]
     size_arguments = [argument for size in sizes for argument in ("--size", size)]
-    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *size_arguments]
-    with tempfile.NamedTemporaryFile(suffix=".json") as written:
-        subprocess.run(
-            [*command, "--results", written.name], check=False, cwd=ROOT
-        )  # its status is 1 if there is a difference
-        return read_file(Path(written.name))
+    command = ["tensor-reshape", "conformance", "--json", "--command", shlex.join(map(str, adapter)), *size_arguments]
+    # The status is 1 if there is a difference.
+    return parse_results(subprocess.run(command, check=False, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def find_unexplained(library: Library, results: Results) -> Iterator[str]:

@@ -2,20 +2,19 @@
 
 - All answers are counted. All differences of the core are listed. Of the other sizes, only the smallest difference of
   each cause, rule and verdict is listed, because the page shows only this one.
-- A run against a library writes these files, as `tensor-reshape conformance --results` does. To read them, no library
-  is needed.
+- A run against a library writes these files: the output of `tensor-reshape conformance --json`, with a line for each
+  difference. To read them, no library is needed.
 """
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from operator import attrgetter
 
 from conformance.adapters.libraries import Difference
 from conformance.adapters.questions import read_question
 from tensor_reshape.conformance.cases import Size, list_cases
-from tensor_reshape.conformance.results import Difference as Row
-from tensor_reshape.conformance.results import Results, measure_query
-from tensor_reshape.conformance.results import read_results as read_file
+from tensor_reshape.conformance.results import Result, Results, measure_query
+from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.environments import ROOT
 
 FOLDER = ROOT / "conformance/results"
@@ -23,12 +22,27 @@ FOLDER = ROOT / "conformance/results"
 
 def read_results() -> dict[str, Results]:
     """Returns all committed results by implementation."""
-    return {path.stem: read_file(path) for path in sorted(FOLDER.glob("*.json"))}
+    return {path.stem: parse_results(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def parse_results(text: str) -> Results:
+    """Returns the results in an output of the command, or in a committed file."""
+    record = json.loads(text)
+    rows = [Result(**{**row, "verdict": Verdict(row["verdict"])}) for row in record.pop("differences")]
+    return Results(**record, differences=rows)
 
 
 def write_results(results: Results) -> None:
     """Writes the file of an implementation."""
-    (FOLDER / f"{results.implementation}.json").write_text(results.write(), encoding="utf-8")
+    (FOLDER / f"{results.implementation}.json").write_text(format_results(results), encoding="utf-8")
+
+
+def format_results(results: Results) -> str:
+    """Returns the contents of the file of an implementation, with a line for each difference."""
+    record = results.to_json()
+    rows = ",\n".join(f" {json.dumps(one)}" for one in record.pop("differences"))
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()]
+    return "{" + ",\n".join([*lines, f'"differences": [\n{rows}\n]' if rows else '"differences": []']) + "}\n"
 
 
 def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
@@ -39,13 +53,13 @@ def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
         explain: returns the cause of a difference.
     """
     core = {case.id for case in list_cases([Size.CORE])}
-    kept, smallest = list[Row](), dict[object, Row]()
+    kept, smallest = list[Result](), dict[object, Result]()
     for one in sorted(results.differences, key=measure_query):
         if one.id in core:
             kept.append(one)
         else:
             smallest.setdefault((explain(read_difference(results, one)), one.rule, one.verdict), one)
-    return replace(results, differences=[*sorted(kept, key=attrgetter("id")), *smallest.values()])
+    return results._replace(differences=[*sorted(kept, key=attrgetter("id")), *smallest.values()])
 
 
 def list_differences(results: Results) -> Iterator[Difference]:
@@ -53,7 +67,7 @@ def list_differences(results: Results) -> Iterator[Difference]:
     return (read_difference(results, one) for one in results.differences if one.verdict.is_difference)
 
 
-def read_difference(results: Results, one: Row) -> Difference:
+def read_difference(results: Results, one: Result) -> Difference:
     """Returns a difference in the form that deviations explain."""
     return Difference(
         implementation=results.implementation,

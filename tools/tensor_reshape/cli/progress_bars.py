@@ -1,4 +1,4 @@
-"""Draws progress bars for transfers and for runs of many queries, only on terminals."""
+"""Draws progress bars for transfers, only on terminals."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -39,24 +39,3 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
     with progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=size)
         yield lambda arrived, total: bar.update(task, completed=arrived, total=total)
-
-
-@contextmanager
-def count_replies(size: int) -> Iterator[Callable[[], object]]:
-    """Draws a progress bar on standard error during the block, and yields a function that counts one reply.
-
-    Any thread may call the function.
-
-    Args:
-        size: the number of queries.
-    """
-    console = find_console(sys.stderr)
-    if console is None or not sys.stderr.isatty():  # a log file gets no progress bar, even if FORCE_COLOR is set
-        yield bool
-        return
-    from rich import progress  # noqa: PLC0415 - plain output does not need it
-
-    columns = (progress.BarColumn(bar_width=None), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
-    with progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=size)
-        yield lambda: bar.advance(task)

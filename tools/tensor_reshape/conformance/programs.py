@@ -14,18 +14,26 @@ Invariants:
   query that it has answered before. If the program fails to answer this query, its last failure is the reply to all
   remaining cases. If the program has never answered a query, a ProgramError is raised. A ProgramError is also raised if
   the program is silent when it gets all queries, and then is silent for a single query.
+- If a program answers each query independently, the replies do not depend on the number of processes.
+- No process of the program remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.
 """
 
+import asyncio
 import json
+import shlex
 import signal
+import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.processes import End, Outcome, Timeouts, exchange_lines
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.wire.json_messages import Json
+
+_Result = TypeVar("_Result")
 
 START_SECONDS = 30.0
 """The timeout of a program's first answer until its start has been measured. Libraries are slow to load."""
@@ -33,6 +41,7 @@ START_SECONDS = 30.0
 _MAX_FAILURES = 10
 _MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 8
 _MAX_QUOTED = 200
+_END_SIGNALS = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
 
 
 class ProgramError(Exception):
@@ -51,6 +60,101 @@ class Reply(NamedTuple):
     record: Json | None
     failure: Verdict = Verdict.GARBAGE
     why: str = ""
+
+
+def split_command(text: str) -> Sequence[str]:
+    """Splits a command line into the program and its arguments, as a shell does.
+
+    The program is started without a shell.
+
+    Raises:
+        ValueError: a quote is not closed, or the text is empty.
+    """
+    try:
+        command = shlex.split(text)
+    except ValueError:
+        message = f"{text!r} is not a command: a quote or an escape is not complete"
+        raise ValueError(message) from None
+    if not command:
+        message = "the command is empty"
+        raise ValueError(message)
+    return command
+
+
+def build_function_command(name: str) -> Sequence[str]:
+    """Returns a program that calls the Python function with the name `MODULE:FUNCTION`.
+
+    Raises:
+        ValueError: the name has another form.
+    """
+    if not all(name.partition(":")):
+        message = f"a Python function is named MODULE:FUNCTION, for example mine:answer, not {name!r}"
+        raise ValueError(message)
+    return (sys.executable, "-m", "tensor_reshape.conformance.functions", name)
+
+
+def run_program(
+    command: Sequence[str], cases: Sequence[Case], seconds: float, jobs: int = 1
+) -> tuple[Mapping[str, Reply], Json]:
+    """Runs a program on test cases.
+
+    Args:
+        command: the program and its arguments.
+        cases: the cases.
+        seconds: the timeout of each answer in seconds.
+        jobs: the number of processes that run at the same time.
+
+    Returns:
+        The reply to each case, by the id of the case, and the program's description of itself.
+
+    Raises:
+        OSError: the program cannot be started.
+        ProgramError: the program fails on every query.
+    """
+    runners = [ProgramRunner(command, seconds) for _ in range(jobs)]
+    # The test cases are distributed to the processes in turn, because slow cases are next to each other in the suite.
+    parts = [cases[job::jobs] for job in range(jobs)]
+
+    async def run() -> list[dict[str, Reply]]:
+        return await asyncio.gather(*map(ProgramRunner.run, runners, parts))
+
+    replies = {name: reply for part in _run_until_signal(run()) for name, reply in part.items()}
+    return replies, next((runner.introduction for runner in runners if runner.introduction), {})
+
+
+def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Runs `work`. SIGTERM and SIGHUP cancel `work`, so that it can clean up, and then raise SystemExit.
+
+    asyncio handles SIGINT (Ctrl-C) in the same way. An exception that a signal handler raises would break the event
+    loop.
+    """
+    received: list[int] = []
+
+    async def run() -> _Result:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+        def cancel(number: int) -> None:
+            received.append(number)
+            task.cancel()
+
+        # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
+        # handlers.
+        is_main = threading.current_thread() is threading.main_thread()
+        numbers = [one for one in _END_SIGNALS if is_main and signal.getsignal(one) != signal.SIG_IGN]
+        for number in numbers:
+            loop.add_signal_handler(number, cancel, number)
+        try:
+            return await task
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        if received:
+            sys.exit(128 + received[0])
+        raise
 
 
 class _Collector:
@@ -97,16 +201,15 @@ class ProgramRunner:
         introduction: the program's description of itself. The description may have the keys "name" and "versions".
     """
 
-    def __init__(self, command: Sequence[str], seconds: float, on_reply: Callable[[], object] = bool) -> None:
+    def __init__(self, command: Sequence[str], seconds: float) -> None:
         """Prepares the runner, but does not start the program.
 
         Args:
             command: the program and its arguments.
             seconds: the timeout of each answer in seconds.
-            on_reply: a function that is called after each reply.
         """
         self.introduction: Json = {}
-        self._command, self._seconds, self._on_reply = command, seconds, on_reply
+        self._command, self._seconds = command, seconds
         self._start_seconds = max(START_SECONDS, seconds)
         self._answered: Case | None = None  # this attribute contains a case that the program has answered before
         self._failures = 0  # this is the number of failures in a row
@@ -145,7 +248,6 @@ class ProgramRunner:
         def receive(line: bytes) -> bool:
             is_reply = collector.receive(line)
             if is_reply:
-                self._on_reply()
                 first[:] = first or [time.monotonic()]
             return is_reply
 

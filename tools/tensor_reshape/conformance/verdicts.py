@@ -7,7 +7,7 @@ Invariants:
 - Two answers that reject the query agree even if their reasons differ.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
@@ -21,14 +21,15 @@ from tensor_reshape.conformance.answers import (
     read_answer,
 )
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.conditions import find_admitted, find_excluded, list_values
-from tensor_reshape.conformance.instances import find_outside, list_instances, list_names
+from tensor_reshape.conformance.instances import Candidate, find_outside, list_candidates, list_instances, list_names
 from tensor_reshape.conformance.query_records import read_case_question
+from tensor_reshape.rules.conditions import Condition
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.questions import AnyQuestion
 from tensor_reshape.wire.json_messages import Json
 
 _MAX_INSTANCES = 200
+_MAX_CANDIDATES = 3000
 _MAX_QUOTED = 200
 
 
@@ -123,13 +124,51 @@ def _judge_conditions(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> It
     have = answer.conditions
     if right.conditions is None or have is None:  # an implementation that does not infer conditions omits this key
         return
-    candidates, is_complete = list_values(read_case_question(case.query)), right.conditions_complete
-    if text := find_excluded(candidates, have):
+    candidates = list(islice(list_candidates(read_case_question(case.query)), _MAX_CANDIDATES))
+    is_complete = right.conditions_complete
+    if text := _find_excluded(candidates, have):
         yield Judgement(Verdict.WRONG_SHAPE, text)
-    if text := find_admitted(candidates, have, right.conditions, is_complete=is_complete or answer.conditions_complete):
+    are_all = is_complete or answer.conditions_complete
+    if text := _find_admitted(candidates, have, right.conditions, are_all=are_all):
         yield Judgement(Verdict.WRONG_SHAPE if answer.conditions_complete else Verdict.WEAKER, text)
     elif is_complete and not answer.conditions_complete:
         yield Judgement(Verdict.WEAKER, "the conditions are complete, but conditionsComplete is false")
+
+
+def _find_excluded(candidates: Iterable[Candidate], conditions: Sequence[Condition]) -> str:
+    """Returns a text with an accepted instance that violates a condition. The text is empty if none was found."""
+    for values, is_accepted in candidates:
+        broken = next((one for one in conditions if is_accepted and not _holds(one, values)), None)
+        if broken is not None:
+            return f"the condition {str(broken)[:100]} excludes {_format(values)}, which is accepted"
+    return ""
+
+
+def _find_admitted(
+    candidates: Iterable[Candidate], conditions: Sequence[Condition], right: Sequence[Condition], *, are_all: bool
+) -> str:
+    """Returns a text with values that satisfy `conditions`, but not what is right. The text is empty if none was found.
+
+    Args:
+        candidates: values of the unknown dims of the query.
+        conditions: the conditions of an answer.
+        right: the conditions of the right answer.
+        are_all: whether all rejected instances count. Otherwise only those count that violate `right`.
+    """
+    for values, is_accepted in candidates:
+        is_wrong = not is_accepted and (are_all or not all(_holds(one, values) for one in right))
+        if is_wrong and all(_holds(one, values) for one in conditions):
+            return f"the conditions admit {_format(values)}, which is rejected"
+    return ""
+
+
+def _holds(condition: Condition, values: Mapping[str, int]) -> bool:
+    """Whether values satisfy a condition. A condition with an unknown name is never satisfied."""
+    return condition.symbols <= values.keys() and condition.holds(values)
+
+
+def _format(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {format_dims([value])[1:-1]}" for name, value in values.items()) or "the query"
 
 
 def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence[AnyDim]) -> Iterator[Judgement]:
@@ -210,13 +249,3 @@ def _judge_name(
             return
     if want is None:  # if the expected answer also has a name for the dim, both names are accepted
         yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
-
-
-def find_other_reason(case: Case, record: Json) -> str:
-    """Returns the reason of a rejection if the suite has another reason for it, and otherwise an empty text."""
-    try:
-        right, answer = read_answer(case.right), read_answer(record)
-    except InvalidAnswerError:
-        return ""
-    is_other = isinstance(right, Rejection) and isinstance(answer, Rejection) and answer.reason != right.reason
-    return answer.reason if is_other and isinstance(answer, Rejection) else ""

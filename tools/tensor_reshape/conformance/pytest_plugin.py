@@ -1,0 +1,123 @@
+"""A pytest plugin that runs each case of the conformance suite as a test of an implementation.
+
+pytest does not find the plugin by itself: name it with `-p tensor_reshape.conformance.pytest_plugin`, or in
+`pytest_plugins` of a conftest.py. Without `--conformance-python` and `--conformance-command`, it adds no tests.
+
+Invariant: the program gets all selected cases of a rule at once, so a program may read all queries before it answers.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases
+from tensor_reshape.conformance.programs import ProgramError, Reply, build_function_command, run_program, split_command
+from tensor_reshape.conformance.results import Result, judge_reply
+from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.rules.errors import escape_unprintable
+
+
+class DifferenceError(Exception):
+    """The answer to a case differs from the right answer. The error text describes the difference."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options that choose the implementation and the cases."""
+    group = parser.getgroup("conformance", "conformance suite of tensor-reshape")
+    group.addoption("--conformance-python", metavar="MODULE:FUNCTION", help="Test a Python function.")
+    group.addoption("--conformance-command", metavar="PROGRAM", help="Test a program. Its arguments are split.")
+    group.addoption(
+        "--conformance-size",
+        choices=[str(size) for size in Size],
+        action="append",
+        help="A part of the suite to run. May be repeated. Default: core.",
+    )
+    group.addoption(
+        "--conformance-timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT_SECONDS,
+        metavar="SECONDS",
+        help="The timeout of each case.",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Adds the rules of the suite to the files that pytest collects."""
+    report = yield
+    if isinstance(collector, pytest.Session) and _find_command(collector.config):
+        for size, rule in product(collector.config.getoption("--conformance-size") or [Size.CORE], RULES):
+            name = f"conformance/{size}/{rule}"
+            report.result.append(_Rule.from_parent(collector, name=name, nodeid=name, cases=list_cases([size], [rule])))
+    return report
+
+
+def _find_command(config: pytest.Config) -> Sequence[str]:
+    """Returns the program to test. It is empty if none is named."""
+    function, command = config.getoption("--conformance-python"), config.getoption("--conformance-command")
+    if function and command:
+        message = "name one implementation, with --conformance-python or --conformance-command"
+        raise pytest.UsageError(message)
+    try:
+        return build_function_command(function) if function else split_command(command) if command else ()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+class _Rule(pytest.Collector):
+    """The cases of a rule and a size."""
+
+    def __init__(self, *, cases: Sequence[Case], **options: Any) -> None:
+        super().__init__(**options)
+        self._cases = cases
+
+    def collect(self) -> "Iterator[_Item]":
+        return (_Item.from_parent(self, name=case.id, case=case) for case in self._cases)
+
+    @cached_property
+    def replies(self) -> Mapping[str, Reply]:
+        """The replies to the selected cases, by id."""
+        cases = [item.case for item in self.session.items if isinstance(item, _Item) and item.parent is self]
+        command = _find_command(self.config)
+        try:
+            return run_program(command, cases, self.config.getoption("--conformance-timeout"))[0]
+        except ProgramError as error:
+            why = f"the program does not answer: {error}"
+        except OSError as error:
+            why = f"{command[0]} cannot be started: {error.strerror}"
+        return {case.id: Reply(None, Verdict.CRASH, why) for case in cases}
+
+
+class _Item(pytest.Item):
+    """The test of a case."""
+
+    def __init__(self, *, case: Case, **options: Any) -> None:
+        super().__init__(**options)
+        self.case = case
+
+    def runtest(self) -> None:
+        assert isinstance(self.parent, _Rule)  # noqa: S101 - for type checkers
+        result = judge_reply(self.case, self.parent.replies[self.case.id])
+        if result.verdict is Verdict.UNSUPPORTED:
+            pytest.skip(escape_unprintable(result.why))
+        if result.verdict.is_difference:
+            raise DifferenceError(_describe(result))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - as in pytest
+        """Returns the text of a failure, which has no traceback if the answer differs."""
+        return str(excinfo.value) if excinfo.errisinstance(DifferenceError) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Returns the place of the test, and its title in a report of failures."""
+        return self.path, None, self.name
+
+
+def _describe(result: Result) -> str:
+    return "\n".join(map(escape_unprintable, [result.verdict, *result.describe()]))
