@@ -35,8 +35,8 @@ def supervise(config: Config) -> None:
     """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration. The I/O engine `io_engine` must already be set in the environment variables that the
-            workers inherit.
+        config: the configuration. The environment variables that the workers inherit must already select the I/O
+            engine.
 
     Raises:
         ConfigError: an address is in use, or a worker cannot start.
@@ -59,7 +59,7 @@ def supervise(config: Config) -> None:
             stack.enter_context(closing(slot))
         metrics_address = None
         if config.metrics_listen is not None:
-            metrics_address = stack.enter_context(_show_metrics(config, config.metrics_listen, slots))
+            metrics_address = stack.enter_context(_show_metrics(config.metrics_listen, slots))
         ports = {
             "health_address": share.health_listen,
             "http_address": http,
@@ -73,7 +73,7 @@ def _make_order(number: int, share: Config, config: Config) -> Order:
     return Order(number=number, config=share, counters=counters)
 
 
-def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
+def _show_metrics(address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
     """Serves the metrics of all workers from shared memory, and yields the address with its bound port.
 
     The metrics port has its own threads, so a request for metrics does not block the supervisor's loop.
@@ -95,7 +95,7 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
             for slot, counters in zip(slots, every, strict=True)
         ]
 
-    return serve_metrics(address, build_registry(config, list_sources))
+    return serve_metrics(address, build_registry(list_sources))
 
 
 class Supervisor:
