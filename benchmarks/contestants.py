@@ -45,7 +45,7 @@ def serve_peer(name: str) -> tuple[str, ...]:
     return ("{python}", "-m", "benchmarks.peers", name, "{address}")
 
 
-_EVENT = (*OURS, "--io-engine", "event")
+_EVENT = ("env", "GRPC_EXPERIMENTS=event_engine_listener", *OURS)
 _NETWORK = (*OURS[:-1], "0.0.0.0:{port}")
 _CPP = ("{folder}/reshape_server", "{address}")
 _CPP_CLIENT = "cpp/{folder}/stream_client"
@@ -71,7 +71,7 @@ CONTESTANTS = (
 
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
-    Contestant("served-event", "ours, --io-engine event", _EVENT, _LOAD),
+    Contestant("served-event", "ours, event engine", _EVENT, _LOAD),
     Contestant("served-cpp", _CPP_LABEL, _CPP, _LOAD, CPP),
     Contestant("served-stock", "stock grpcio", serve_peer("stock"), _LOAD),
 )

@@ -9,7 +9,7 @@ of the p50 to that of `no-attack`. The goal is a ratio of at most 1.5, because a
 also use the processors, so use a machine with more than two.
 
 The servers listen on loopback, but they use the event engine, as a server does that other machines can reach. Set
-TENSOR_RESHAPE_IO_ENGINE=polling in the environment to measure attacks by users of the same machine.
+GRPC_EXPERIMENTS=-event_engine_listener in the environment to measure attacks by users of the same machine.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(f"{name:24} {attack.sentence}" for name, attack in ATTACKS.items()))
         return 0
-    os.environ.setdefault("TENSOR_RESHAPE_IO_ENGINE", "event")
+    os.environ.setdefault("GRPC_EXPERIMENTS", "event_engine_listener")
     problems = []
     for title, rows in run(arguments):
         print(f"\n## {title}\n\n{_HEADER}")

@@ -83,7 +83,7 @@ def show_streams(proxy: Proxy) -> None:
     with ExitStack() as stack, TemporaryDirectory() as folder:
         # The event engine, which a server uses for other machines. Otherwise the directly called servers would use
         # another one.
-        servers = [stack.enter_context(run_server("--io-engine", "event")) for _ in range(2)]
+        servers = [stack.enter_context(run_server(env={"GRPC_EXPERIMENTS": "event_engine_listener"})) for _ in range(2)]
         through = stack.enter_context(run_proxy(proxy, [server.address for server in servers], Path(folder)))
         clients = [stack.enter_context(Client(address, timeout=120)) for address in (through, servers[0].address)]
         ratios = []

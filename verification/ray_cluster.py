@@ -189,7 +189,7 @@ def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
 def show_costs(target: str) -> None:
     """Prints how many times as long a call takes through Ray Serve as on the plain server, measured in turn."""
     with (
-        run_server("--io-engine", "event") as server,
+        run_server(env={"GRPC_EXPERIMENTS": "event_engine_listener"}) as server,
         Client(target, timeout=60) as through,
         Client(server.address) as own,
     ):

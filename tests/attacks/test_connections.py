@@ -14,6 +14,7 @@ from meters import count_descriptors
 from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import run_server
 from steady_clients import run_steady_clients
+from tensor_reshape.server.process.resources import RESERVED_DESCRIPTORS
 from tensor_reshape.server.transport import options
 from untrusted_connections import can_call, connect, retry
 
@@ -89,8 +90,9 @@ def test_no_call_fails_when_max_connection_age_closes_connections():
     assert [seen.failures for seen in figures.values()] == [[], []]
 
 
-def test_connections_above_max_connections_do_not_close_others():
-    with run_server("--max-connections", "6") as server, Connection(server.address) as other:
+def test_connections_above_the_descriptor_limit_do_not_close_others():
+    limit = ("sh", "-c", f'ulimit -n {RESERVED_DESCRIPTORS + 6}; exec "$0" "$@"')
+    with run_server(prefix=limit) as server, Connection(server.address) as other:
         assert other.call(STATIC_RESHAPE, build_static_request()).is_ok
         silents = [connect(server.address) for _ in range(20)]
         assert retry(lambda: call_on(other) == "0" and sum(map(is_open, silents)) <= 5)

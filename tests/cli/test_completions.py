@@ -22,7 +22,7 @@ def run_shell(*command: str) -> list[str]:
         (("infer", "--operation", "dyn"), ["dynamic_reshape"]),
         (("static", "--data-type", "bf"), ["bf16"]),
         (("reshape", "--tls-c"), ["--tls-ca", "--tls-certificate"]),
-        (("serve", "--io-engine", "p"), ["polling"]),
+        (("serve", "--log-format", "j"), ["json"]),
     ],
     ids=str,
 )

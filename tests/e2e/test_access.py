@@ -129,10 +129,10 @@ def test_command_line_sends_the_token_from_a_file(guarded: Guarded, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def local_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A local server that requires tokens without TLS, and has reflection."""
+    """A local server that requires tokens without TLS."""
     path = tmp_path_factory.mktemp("local") / "tokens"
     path.write_text(f"batch:{BATCH}")
-    with run_server("--token-file", str(path), "--reflection") as server:
+    with run_server("--token-file", str(path)) as server:
         yield server
 
 
@@ -168,11 +168,14 @@ def test_every_method_except_health_requires_a_token(local_server: ServerProcess
         assert call(build_request().SerializeToString(), metadata=(BEARER,), timeout=60)
 
 
-def test_authenticated_server_allows_health_checks_and_disables_reflection(guarded: Guarded):
+def test_health_checks_need_no_credentials_and_reflection_needs_a_permission(guarded: Guarded):
     with grpc.secure_channel(guarded.server.address, guarded.credentials) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert check.status == health_pb2.HealthCheckResponse.SERVING
-        assert [find_code(channel, path, BEARER) for path in REFLECTIONS] == ["UNIMPLEMENTED"] * 2
+        viewer = ("authorization", f"Bearer {VIEWER}")
+        for path in REFLECTIONS:
+            codes = [find_code(channel, path, *metadata) for metadata in ((), (viewer,), (BEARER,))]
+            assert codes == ["UNAUTHENTICATED", "PERMISSION_DENIED", "OK"]
 
 
 def test_command_line_sends_a_token_without_tls_if_allowed(local_server: ServerProcess, tmp_path: Path):

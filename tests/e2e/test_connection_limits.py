@@ -97,11 +97,11 @@ def test_metadata_size_limit_is_exact_instead_of_random(server: ServerProcess):
         assert call(INFER) == INFERRED
 
 
-@pytest.mark.parametrize("engine", ["event", "polling"])
-def test_channel_with_64_concurrent_calls_loses_no_call(engine: str):
+@pytest.mark.parametrize("experiments", ["event_engine_listener", "-event_engine_listener"])
+def test_channel_with_64_concurrent_calls_loses_no_call(experiments: str):
     request, calls_each = build_static_request(), 50
     with (
-        run_server("--io-engine", engine) as server,
+        run_server(env={"GRPC_EXPERIMENTS": experiments}) as server,
         grpc.insecure_channel(server.address) as channel,
         ThreadPoolExecutor(64) as pool,
     ):

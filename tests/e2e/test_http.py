@@ -39,7 +39,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 @pytest.fixture(scope="module")
 def observed() -> Iterator[tuple[ServerProcess, Collector]]:
     """A server with both protocols, metrics, an access log and traces, and the collector of its traces."""
-    flags = ("--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1", "--tracing")
+    flags = ("--http-listen", ANY, "--metrics-listen", ANY, "--log-level", "debug", "--tracing")
     with run_collector() as collector, run_server(*flags, env=collector.variables) as server:
         yield server, collector
 
@@ -292,8 +292,9 @@ def count_good_calls(page: Scrape, method: str) -> float:
 def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
     files = issue_certificates(tmp_path, trustme.CA())
     flags = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
-    observe = ("--http-listen", ANY, "--access-log", "1")
-    with run_server(*map(str, flags), "--allow-identity", "email:*@example.org", *observe) as server:
+    (tmp_path / "authorization").write_text('[callers]\n"email:*@example.org" = ["*"]')
+    observe = ("--http-listen", ANY, "--log-level", "debug")
+    with run_server(*map(str, flags), "--authorization-file", str(tmp_path / "authorization"), *observe) as server:
         address = find_named(server)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             post(address, context=trust(files))

@@ -29,7 +29,7 @@ from manifests import (
     read_config,
     render,
 )
-from tensor_reshape.server.builtin.methods import MAX_SILENT
+from tensor_reshape.server.builtin.methods import MAX_SILENT, MAX_SILENT_REFLECTIONS
 from tensor_reshape.server.config import SETTINGS, Config
 from tensor_reshape.server.http.guards import MAX_CONNECTIONS
 from tensor_reshape.server.process.resources import PROCESS_BYTES
@@ -122,12 +122,12 @@ def test_kubernetes_pod_has_enough_time_to_stop(overlay: str, config: Config):
 
 def derive_memory(config: Config) -> int:
     """Returns the memory limit of a container, as docs/deployment/kubernetes.md calculates it."""
-    assert (config.workers, config.reflection) == (1, False)
+    assert config.workers == 1
     parts = (
         PROCESS_BYTES,
         config.memory_budget_bytes,
         config.memory_budget_bytes * LOST_BY_THE_ALLOCATOR,
-        MAX_SILENT * config.max_message_bytes,  # health
+        (MAX_SILENT + MAX_SILENT_REFLECTIONS) * config.max_message_bytes,  # health and reflection
         config.max_calls * AHEAD_BYTES,
         0 if config.http_listen is None else PROCESS_BYTES + SUPERVISOR_BYTES + MAX_CONNECTIONS * TLS_CONNECTION_BYTES,
     )

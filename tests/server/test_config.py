@@ -1,7 +1,6 @@
 """Valid and invalid configurations."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +97,6 @@ def test_tls_settings_require_both_certificate_and_key():
 
 def test_conflicting_authentication_settings_are_rejected():
     rows: list[tuple[dict[str, Any], str]] = [
-        ({"allow_identity": ("dns:a",)}, "needs --tls-client-ca"),
-        ({"allow_identity": ("dns:a",), **TLS, **TOKENS}, "needs --tls-client-ca"),
-        ({"allow_identity": ("dns:a", "token:a"), **MUTUAL, **TOKENS}, "is only for certificates"),
         ({"authorization_file": Path("f")}, "needs --tls-client-ca or --token-file"),
         ({"authorization_file": Path("f"), **TLS}, "needs --tls-client-ca or --token-file"),
         ({"listen": ("127.0.0.1:1", "0.0.0.0:1"), **TOKENS}, r"--token-file on 0\.0\.0\.0:1 needs TLS"),
@@ -115,19 +111,6 @@ def test_tokens_are_accepted_with_tls_or_local_addresses():
     assert Config(listen=("127.0.0.1:1", "unix:s", "localhost:1", "[::1]:1"), **TOKENS).authenticates
     assert Config(**ANYONE, **TLS, **TOKENS).authenticates
     assert Config(**ANYONE, allow_plaintext_tokens=True, **TOKENS).authenticates
-
-
-def test_reflection_is_off_by_default_if_callers_authenticate():
-    for settings, reflects in (
-        ({}, True),
-        (TLS, True),
-        (MUTUAL, False),
-        (TOKENS, False),
-        ({**TOKENS, "reflection": True}, True),
-    ):
-        config = Config(**settings)
-        assert config.reflects == reflects, settings
-        assert not replace(config, reflection=False).reflects
 
 
 def test_each_worker_gets_a_share_of_the_server_limits():

@@ -16,5 +16,4 @@ def test_server_info_has_limits_and_features():
     )
     assert (limits.max_batch_bytes, limits.max_batch_items) == (MAX_BATCH_BYTES, MAX_BATCH_ITEMS)
     assert told.operations["reshape"].max_rank == MAX_RANK
-    for reflection in (True, False):
-        assert (Feature.REFLECTION in describe_server(Config(reflection=reflection)).features) == reflection
+    assert told.features == {Feature.OPEN_INFERENCE, Feature.REFLECTION}

@@ -9,8 +9,11 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.startup_log import announce
 
 
-def test_startup_log_record_has_version_limits_and_addresses(caplog: pytest.LogCaptureFixture):
-    config = Config(io_engine="event", workers=3, max_calls=7)
+def test_startup_log_record_has_version_limits_and_addresses(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    config = Config(workers=3, max_calls=7)
+    monkeypatch.delenv("GRPC_EXPERIMENTS", raising=False)
     with caplog.at_level(logging.INFO):
         announce(("a:1", "b:2"), config, health_address="c:3", http_address="e:5", metrics_address="d:4")
     (told,) = [vars(record) for record in caplog.records if record.message == "serving"]

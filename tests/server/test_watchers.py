@@ -9,11 +9,11 @@ from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.watchers import Watchers
 
 
-def test_access_log_records_calls_if_it_is_configured():
-    watchers = Watchers(Config(access_log=0))
+def test_access_log_records_calls_at_the_level_debug():
+    watchers = Watchers(Config())
     assert watchers.logs == ()
     watchers.end()
-    (log,) = Watchers(Config(access_log=0.5)).logs
+    (log,) = Watchers(Config(log_level="debug")).logs
     assert isinstance(log, AccessLog)
 
 

@@ -13,7 +13,7 @@ from tensor_reshape.testing import run_server
 from tensor_reshape.testing.servers import _KEPT_LINES
 
 SECONDS = 60
-OPTIONS = "--drain-seconds", "0", "--max-message-bytes", "1024", "--access-log", "1"
+OPTIONS = "--drain-seconds", "0", "--max-message-bytes", "1024", "--log-level", "debug"
 # The caller cannot change the format or the level of the log.
 IGNORED = "--log-format", "text", "--log-level", "error"
 

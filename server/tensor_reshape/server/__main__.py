@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from tensor_reshape.runtime import experiments
 from tensor_reshape.runtime.requirements import describe_unmet_requirements
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, ConfigError, SettingsError
 from tensor_reshape.server.grpc_core.binding import check_release
@@ -25,7 +24,7 @@ from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
-from tensor_reshape.server.transport.engines import Engine, choose_engine
+from tensor_reshape.server.transport.engines import choose_engine
 
 # Other modules import the packages of the extra `[server]` only when they need them. They are looked for here, so that
 # the command reports at once that the extra is not installed.
@@ -65,7 +64,8 @@ def serve(*, check_config: bool, **values: Any) -> None:
         if check_config:
             _check(values)
             return
-        _serve({**values, "io_engine": _set_engine(values)})
+        _prepare_libraries(values)
+        _serve(values)
     except ConfigError as error:
         raise _choose_failure([error])(str(error)) from error
 
@@ -81,10 +81,7 @@ def _check(values: dict[str, Any]) -> None:
     If nothing is wrong, prints that the configuration is valid.
     """
     found: list[ConfigError] = list(map(SettingsError, click.get_current_context().meta.get(FAULTS, ())))
-    try:
-        values["io_engine"] = _set_engine(values)
-    except ConfigError as error:
-        found.append(error)
+    _prepare_libraries(values)
     raise_descriptor_limit()
     from tensor_reshape.server.checks import find_faults  # noqa: PLC0415 - imports grpc
 
@@ -101,20 +98,7 @@ def _check(values: dict[str, Any]) -> None:
     click.echo("configuration is valid")
 
 
-def _set_engine(values: Mapping[str, Any]) -> str:
-    """Selects the I/O engine of gRPC's core from the settings and the addresses, and returns the engine's name.
-
-    Raises:
-        ConfigError: the configured engine is not available.
-    """
-    addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
-    variable = os.environ.get(experiments.VARIABLE)  # noqa: TID251
-    engine = choose_engine(values["io_engine"], addresses, variable, is_imported="grpc" in sys.modules)
-    _prepare_libraries(engine)
-    return engine.name
-
-
-def _prepare_libraries(engine: Engine) -> None:
+def _prepare_libraries(values: Mapping[str, Any]) -> None:
     """Sets environment variables that libraries read when they are imported. Workers inherit these variables.
 
     - One variable selects the I/O engine of gRPC's core.
@@ -125,12 +109,7 @@ def _prepare_libraries(engine: Engine) -> None:
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251
-    if engine.experiments is not None:
-        os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
-    if engine.obstacle:
-        _LOGGER.warning(
-            "io_engine is not chosen by the addresses", extra={"io_engine": engine.name, "cause": engine.obstacle}
-        )
+    choose_engine([*values["listen"], *filter(None, [values["health_listen"]])])
 
 
 def _serve(settings: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The checks of `serve --check-config`, which find every fault that would prevent a start.
 
-- Each file, identity and address is checked separately, so one fault does not hide another fault.
+- Each file and address is checked separately, so one fault does not hide another fault.
 - The check also creates a whole server on a spare address, without starting the server. Creating the server finds
   further faults, for example a method in the authorization file that does not exist. The check reports only the first
   fault that creating the server finds.
@@ -17,7 +17,6 @@ from tensor_reshape.server.config import Config, ConfigError, TlsFiles
 from tensor_reshape.server.http import import_server
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
-from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
@@ -52,8 +51,6 @@ def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]
         yield partial(Tokens, settings["token_file"])
     if settings["http_listen"]:
         yield import_server
-    for text in settings["allow_identity"]:
-        yield partial(IdentityPattern, text)
 
 
 def _check_http(config: Config) -> None:

@@ -153,11 +153,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         return self.tls_client_ca is not None or self.token_file is not None
 
     @property
-    def reflects(self) -> bool:
-        """Whether the server has reflection. If callers must authenticate, reflection is off by default."""
-        return not self.authenticates if self.reflection is None else self.reflection
-
-    @property
     def limits(self) -> Limits:
         """The limits for the reshape rules and the backend.
 
@@ -214,10 +209,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     def _find_caller_faults(self) -> Iterator[str]:
         """Yields combinations of settings that would admit callers that the operator does not want to admit."""
-        if self.allow_identity and self.tls_client_ca is None:
-            yield "--allow-identity needs --tls-client-ca: without it, clients send no certificates"
-        if any(identity.startswith("token:") for identity in self.allow_identity):
-            yield "--allow-identity is only for certificates. Use --authorization-file for the permissions of tokens"
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: without them, callers have no identity"
         if self.exposed_addresses and self.token_file and self.tls is None and not self.allow_plaintext_tokens:

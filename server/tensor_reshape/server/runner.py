@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
+from tensor_reshape.server.builtin.methods import MAX_SILENT_REFLECTIONS
 from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.calls.call_logs import log_unknown_method
@@ -80,8 +81,6 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
-        The setting `config.io_engine` has no effect here, because gRPC selects its I/O engine when grpc is imported.
-
         Args:
             config: the configuration.
             service: a replacement for the service of `config`, for tests.
@@ -97,15 +96,13 @@ class Runner:
         keep_freed_memory()  # this function must be called before any thread starts
         check_core()
         self._config = config
-        self._max_connections = count_connections(
-            config.max_connections, sum(map(count_listeners, config.all_addresses))
-        )
+        self._max_connections = count_connections(sum(map(count_listeners, config.all_addresses)))
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         inference = Inference(service, config.limits)
         methods = _join_methods(config, service, inference)
         self._lookups = service.lookups
         reflection = Reflection(_SERVICES)
-        self._access = Access(config, (*methods.names, *(reflection.names if config.reflects else ())))
+        self._access = Access(config, (*methods.names, *reflection.names))
         self._watchers = Watchers(config)
         # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
         # quota applies. Calls that an earlier gate rejects must not count towards a quota.
@@ -114,10 +111,10 @@ class Runner:
         self._engine, self._pools = served.engine, served.pools
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
-        introspection = MethodTable((), reflection.build_methods() if config.reflects else ())
+        introspection = MethodTable((), reflection.build_methods())
         self._builtin = (
             build_builtin_service(config, health),
-            build_builtin_service(config, introspection, passed, self._pools),
+            build_builtin_service(config, introspection, passed, self._pools, MAX_SILENT_REFLECTIONS),
         )
         self._services: tuple[Service, ...] = (served, *self._builtin)
         options = build_options(config, self._max_connections, shares=shares_ports)
@@ -279,8 +276,7 @@ def serve_until_signal(config: Config) -> None:
     """Serves until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     Args:
-        config: the configuration. The value of `io_engine` must be the I/O engine that was selected before grpc was
-            imported.
+        config: the configuration.
 
     Raises:
         ConfigError: an address cannot be bound.
@@ -312,4 +308,4 @@ def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractCo
     from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415 - needs memory
 
     source = Source(1, counters, os.getpid())
-    return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
+    return serve_metrics(config.metrics_listen, build_registry(lambda: [source]))

@@ -13,10 +13,6 @@ from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, descr
 
 def describe_server(config: Config) -> ServerInfo:
     """Returns the response of the method ServerInfo."""
-    has = {
-        Feature.OPEN_INFERENCE: True,
-        Feature.REFLECTION: config.reflects,
-    }
     return ServerInfo(
         version=version("tensor-reshape"),
         limits=ServerLimits(
@@ -28,5 +24,5 @@ def describe_server(config: Config) -> ServerInfo:
             max_batch_items=MAX_BATCH_ITEMS,
         ),
         operations={name: describe_operation(operation, MAX_RANK) for name, operation in OPERATIONS.items()},
-        features=frozenset(feature for feature, is_served in has.items() if is_served),
+        features=frozenset({Feature.OPEN_INFERENCE, Feature.REFLECTION}),
     )

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.transport.engines import name_engine
 
 _LOGGER = logging.getLogger(__name__)
-_OF_GRPC = {"io_engine", "workers", "max_connections"}
-_LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls", "max_connections")
+_OF_GRPC = {"io_engine", "workers"}
+_LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls")
 
 
 def announce(
@@ -26,7 +27,7 @@ def announce(
 
     Args:
         addresses: the addresses for calls.
-        config: the configuration of the whole server, whose `io_engine` must be the engine in use.
+        config: the configuration of the whole server.
         health_address: the address for health checks, or None without such an address.
         http_address: the address for HTTP, or None without such an address.
         metrics_address: the address for metrics, or None without such an address. This function logs no record for it,
@@ -37,7 +38,7 @@ def announce(
     if http_address is not None:
         _LOGGER.info("listening for HTTP", extra={"address": http_address, "tls": config.tls is not None})
     for address in addresses:
-        values = {"address": address, "tls": config.tls is not None, "io_engine": config.io_engine}
+        values = {"address": address, "tls": config.tls is not None, "io_engine": name_engine()}
         _LOGGER.info("listening", extra=values)
     ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
     known = {name: address for name, address in ports.items() if address is not None}
@@ -55,7 +56,7 @@ def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
     """Returns the settings that explain most of the server's behavior."""
     return {
         "version": version("tensor-reshape"),
-        "io_engine": config.io_engine,
+        "io_engine": name_engine(),
         "workers": config.workers,
         **{name: getattr(config, name) for name in _LIMITS},
         "addresses": ",".join(addresses),

@@ -28,7 +28,7 @@ class Watchers:
         Raises:
             ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
         """
-        logs: list[CallLog] = [AccessLog(config.access_log)] if config.access_log else []
+        logs: list[CallLog] = [AccessLog()] if config.log_level == "debug" else []
         self._tracing = start_tracing() if config.tracing else None
         self.logs: tuple[CallLog, ...] = (*logs, *([self._tracing.log] if self._tracing else ()))
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.metrics.http_ports import serve_metrics
 from tensor_reshape.server.metrics.prometheus_format import Source, build_registry
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from tensor_reshape.server.workers.supervisor import Worker
 
 
-def serve_workers(config: Config, address: str, workers: "Sequence[Worker]") -> AbstractContextManager[str]:
+def serve_workers(address: str, workers: "Sequence[Worker]") -> AbstractContextManager[str]:
     """Gives each worker memory for its metrics, serves all metrics, and yields the address with its bound port.
 
     The metrics port has its own threads, so a request does not block the supervisor.
@@ -34,4 +33,4 @@ def serve_workers(config: Config, address: str, workers: "Sequence[Worker]") -> 
             for worker, counters in zip(workers, every, strict=True)
         ]
 
-    return serve_metrics(address, build_registry(config, list_sources))
+    return serve_metrics(address, build_registry(list_sources))

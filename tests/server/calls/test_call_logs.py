@@ -1,7 +1,6 @@
 """Log lines about calls: one for each failed call, and a sample of all calls."""
 
 import logging
-import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -204,14 +203,15 @@ def test_rejected_then_cancelled_call_is_logged_once(lines: Lines):
     ],
     ids=["good", "stream", "rejected"],
 )
-def test_access_log_has_a_line_for_every_call(
+def test_debug_level_logs_every_call_when_it_ends(
     lines: Lines, path: str, data: bytes, result: tuple[str, str], messages: tuple[int, int]
 ):
-    with serve(access_log=1.0) as runner:
+    logging.getLogger(LOGGER).setLevel(logging.DEBUG)
+    with serve(log_level="debug") as runner:
         told = end_call(runner.addresses[0], path, data, headers=OURS)
         line = lines.await_line("call")
     assert (line["method"], line["code"], line.get("reason", "")) == (path, *result)
-    assert (line["request_id"], told[REQUEST_ID_KEY], line["sampled"]) == ("ours", "ours", 1.0)
+    assert (line["request_id"], told[REQUEST_ID_KEY]) == ("ours", "ours")
     assert (line["request_messages"], line["response_messages"]) == messages
     assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
     assert (line["response_bytes"] > 0, 0 < line["seconds"] < SECONDS) == (messages[1] > 0, True)
@@ -222,18 +222,12 @@ def observe(log: AccessLog, state: State) -> None:
     EndObserver(log).observe(CallRecord(CallInfo(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
 
 
-def test_access_log_samples_about_the_configured_fraction():
-    random.seed(7)
-    log = AccessLog(0.25)
-    assert 200 < sum(log.chooses(()) for _ in range(1000)) < 300
-
-
-def test_unsampled_call_returns_no_id_and_is_not_logged(lines: Lines):
-    with serve(access_log=1e-9) as runner:
+def test_successful_call_returns_no_id_and_is_not_logged_by_default(lines: Lines):
+    with serve() as runner:
         assert REQUEST_ID_KEY not in end_call(runner.addresses[0], RESHAPE, pack(GOOD), headers=OURS)
     assert lines.records == []
 
 
 def test_access_log_omits_calls_that_are_still_running(lines: Lines):
-    observe(AccessLog(1.0), State.ENDING)
+    observe(AccessLog(), State.ENDING)
     assert lines.records == []

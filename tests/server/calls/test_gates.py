@@ -249,8 +249,7 @@ def test_admission_check_sees_the_names_in_the_client_certificate(files: Certifi
         "tls_key": files.server_key,
         "tls_client_ca": files.authority,
     }
-    # Reflection is off if clients use certificates.
-    with guard(**settings, reflection=True) as guarded, grpc.secure_channel(guarded.address, credentials) as channel:
+    with guard(**settings) as guarded, grpc.secure_channel(guarded.address, credentials) as channel:
         messages = [b"\x3a\x00"] if path == REFLECTION else None
         assert call(channel, path, messages=messages)[0] == "OK"
         names = guarded.book.admitted[0].read_tls()["x509_subject_alternative_name"]

@@ -115,7 +115,7 @@ def test_http_command_reports_a_used_address():
     assert outcome.errors[-1].startswith(f"Error: cannot listen on {address}: ")
 
 
-@pytest.mark.parametrize("option", ["--workers", "--io-engine", "--health-listen", "--http-listen"])
+@pytest.mark.parametrize("option", ["--workers", "--health-listen", "--http-listen"])
 def test_http_command_has_no_options_of_grpc(option: str):
     outcome = run_module("tensor_reshape.cli", "http", option, "1")
     assert (outcome.code, "No such option" in outcome.errors[-1]) == (2, True)

@@ -121,8 +121,9 @@ def test_certificate_of_the_client_is_its_identity(files: Certificates):
     assert gate.identities == ["email:client@example.org"]
 
 
-def test_identity_that_is_not_allowed_is_rejected(files: Certificates):
-    config = replace(build_config(files, is_mutual=True), allow_identity=("dns:other.example",))
+def test_identity_without_a_permission_is_rejected(files: Certificates, tmp_path: Path):
+    (tmp_path / "authorization").write_text('[callers]\n"dns:other.example" = ["*"]')
+    config = replace(build_config(files, is_mutual=True), authorization_file=tmp_path / "authorization")
     with run_http(config) as running:
         assert post(running.address, context=trust(files, has_certificate=True)).code == 403
 

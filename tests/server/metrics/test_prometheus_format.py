@@ -6,19 +6,17 @@ import pytest
 from prometheus_client import generate_latest
 
 from scrapes import Scrape
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REJECTIONS
 from tensor_reshape.server.metrics.prometheus_format import PROCESS_PREFIX, Source, build_registry
 from tensor_reshape.server.metrics.shared_counters import SharedCounters, observe
 
-CONFIG = Config(io_engine="event")
 LABELS = {"service": "a.service", "method": "First"}
 FIRST = tuple(LABELS.values())
 METHODS = ("/a.service/First", "/a.service/Second")
 
 
 def render(*sources: Source) -> str:
-    return generate_latest(build_registry(CONFIG, lambda: sources)).decode()
+    return generate_latest(build_registry(lambda: sources)).decode()
 
 
 def read(*sources: Source) -> Scrape:
@@ -66,7 +64,8 @@ def test_metrics_page_has_every_status_code_of_a_called_method():
     assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
 
 
-def test_metrics_page_has_build_versions_and_process_metrics():
+def test_metrics_page_has_build_versions_and_process_metrics(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GRPC_EXPERIMENTS", "event_engine_listener")
     page = read(Source(1, SharedCounters(METHODS), os.getpid()))
     assert page.sum("tensor_reshape_build_info", io_engine="event") == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tensor_reshape.server.process.resources import (
+    MAX_CONNECTIONS,
     RESERVED_DESCRIPTORS,
     count_connections,
     find_available_memory,
@@ -62,8 +63,12 @@ def test_available_memory_respects_the_address_space_limit():
     assert find_available_memory(8) < find_available_memory(1)
 
 
-def test_default_connection_limit_depends_on_the_file_descriptor_limit():
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert count_connections(10**9, 1) == soft - RESERVED_DESCRIPTORS
-    assert count_connections(10**9, 4) == (soft - RESERVED_DESCRIPTORS) // 4
-    assert count_connections(1, 10**9) == 1
+def test_connection_limit_depends_on_the_file_descriptor_limit():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (RESERVED_DESCRIPTORS + 1000, hard))
+    try:
+        assert [count_connections(listeners) for listeners in (1, 4, 10**9)] == [1000, 250, 1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        assert count_connections(1) == min(MAX_CONNECTIONS, hard - RESERVED_DESCRIPTORS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -71,16 +71,21 @@ def test_first_certificate_name_is_the_identity_of_a_call(files: dict[str, Path]
     assert ask(access) == ""  # TLS has verified a certificate without names
 
 
-def test_call_requires_an_allowed_identity_in_its_certificate(files: dict[str, Path]):
-    access = open_access(files, *MUTUAL, allow_identity=("dns:web.example.org", "uri:spiffe://example.org/batch"))
-    assert ask(access, tls=WEB) == "uri:spiffe://example.org/web"
-    assert ask(access, tls=OTHER) == ask(access) == Reason.PERMISSION_DENIED
+def test_authorization_file_admits_the_identities_that_it_lists(files: dict[str, Path]):
+    files["authorization_file"].write_text(
+        '[callers]\n"dns:*.example.org" = ["*"]\n"uri:spiffe://example.org/batch" = ["*"]'
+    )
+    access = open_access(files, *MUTUAL, "authorization_file")
+    for method in (INFER, RESHAPE):
+        assert ask(access, tls=WEB, method=method) == "uri:spiffe://example.org/web"
+        assert ask(access, tls=OTHER, method=method) == "dns:other.example.org"
+        assert ask(access, tls={"peer_dns": [b"other.example"]}, method=method) == Reason.PERMISSION_DENIED
+        assert ask(access, method=method) == Reason.PERMISSION_DENIED
 
 
 def test_call_requires_token_and_certificate_if_both_are_configured(files: dict[str, Path]):
-    access = open_access(files, *MUTUAL, "token_file", allow_identity=("dns:web.example.org",))
+    access = open_access(files, *MUTUAL, "token_file")
     assert ask(access, TOKEN, WEB) == "token:ci"
-    assert ask(access, TOKEN, OTHER) == Reason.PERMISSION_DENIED
     assert ask(access, None, WEB) == Reason.UNAUTHENTICATED
 
 
@@ -108,8 +113,3 @@ def test_invalid_authentication_file_raises_config_error(name: str, files: dict[
     files[name].write_text("nothing")
     with pytest.raises(ConfigError, match=str(files[name])):
         open_access(files, *MUTUAL, "token_file", "authorization_file")
-
-
-def test_malformed_allowed_identity_raises_config_error(files: dict[str, Path]):
-    with pytest.raises(ConfigError, match="is not a valid identity"):
-        open_access(files, *MUTUAL, allow_identity=("web",))

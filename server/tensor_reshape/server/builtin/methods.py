@@ -1,8 +1,8 @@
 """Builds the services for health and reflection, each of which has its own engine (admission control).
 
 Health and reflection therefore respond even if other methods have no free memory or concurrency slot. The engine for
-health or reflection limits the memory and slots of a client by the same rules as the main engine. It has memory for
-`MAX_SILENT` messages of the largest size. Observers, for example metrics, do not get the events of health and
+health or reflection limits the memory and slots of a client by the same rules as the main engine. It has memory for a
+few messages of the largest size. Observers, for example metrics, do not get the events of health and
 reflection calls.
 """
 
@@ -21,10 +21,13 @@ from tensor_reshape.server.service.method_tables import Estimate, MethodTable, S
 from tensor_reshape.server.service.works import Work
 
 MAX_SILENT = 16
-"""The number of calls that may wait for their request message at the same time.
+"""The number of health checks that may wait for their request message at the same time.
 
 Normally a request message arrives microseconds after the headers of its call.
 """
+
+MAX_SILENT_REFLECTIONS = 4
+"""The number of reflection calls that may wait for a message. Only a few developers use reflection at the same time."""
 
 _MAX_CALLS = 8192  # the limit includes health watches, because clients keep a watch open for each connection
 # After this number of seconds, a call whose request message does not arrive is aborted if other calls wait for memory.
@@ -41,6 +44,7 @@ def build_service(
     methods: MethodTable,
     gates: Gates | None = None,
     pools: Mapping[Work, Executor] | None = None,
+    max_silent: int = MAX_SILENT,
 ) -> Service:
     """Returns a service with an engine of its own.
 
@@ -50,9 +54,10 @@ def build_service(
         gates: the gates that check each call. Default: no gates.
         pools: the threads for stream messages that exceed a third of the reserved memory. Such messages exceed the
             limit for health and reflection messages, so the threads reject them.
+        max_silent: the number of calls that may wait for their request message at the same time.
     """
-    # The memory budget is chosen so that the receive pool has memory for MAX_SILENT messages of the largest size.
-    budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes
+    # The memory budget is chosen so that the receive pool has memory for `max_silent` messages of the largest size.
+    budget = 2 * (max_silent + 1) * config.max_message_bytes
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
         gates=gates,

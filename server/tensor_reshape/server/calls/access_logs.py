@@ -1,7 +1,6 @@
-"""The access log, which has a line for each call of a random sample."""
+"""The access log, which has a line for each call that is over, at the level DEBUG."""
 
 import logging
-import random
 import time
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
@@ -13,22 +12,15 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class AccessLog:
-    """Writes a line for each call of a random sample when the call is over (see `CallLog`).
+    """Writes a line for each call when the call is over (see `CallLog`).
 
-    A call of the sample returns its request id even if the call succeeds.
+    Each call returns its request id even if the call succeeds.
     """
 
-    def __init__(self, rate: float) -> None:
-        """Writes the line of each call with the probability `rate`."""
-        self._rate = rate
-
     def chooses(self, metadata: Metadata) -> bool:
-        """Whether a new call belongs to the sample (see `CallLog`).
-
-        The choice does not depend on the metadata, because clients could then choose whether their calls are logged.
-        """
+        """Chooses every call (see `CallLog`)."""
         del metadata
-        return random.random() < self._rate  # noqa: S311 - a sample, not a secret
+        return True
 
     def begin(self, info: CallInfo) -> None:
         """Adds the request id to the trailing metadata (see `CallLog`)."""
@@ -42,6 +34,5 @@ class AccessLog:
             "request_bytes": call.request_bytes,
             "response_messages": call.response_messages,
             "response_bytes": call.response_bytes,
-            "sampled": self._rate,  # each line of the access log stands for 1 / rate calls
         }
-        _LOGGER.info("call", extra=values)
+        _LOGGER.debug("call", extra=values)

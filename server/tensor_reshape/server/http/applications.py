@@ -138,10 +138,10 @@ class Application:
             "/readyz": lambda _: self._report_readiness(),
         }
         # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
-        if self._config.reflects and not self._config.authenticates:
+        if not self._config.authenticates:
             gets[OPENAPI_PATH] = lambda _: read_openapi()
-        if scrape is not None and not self._config.authenticates:
-            gets["/metrics"] = lambda _: scrape()
+            if scrape is not None:
+                gets["/metrics"] = lambda _: scrape()
         return gets
 
     @property

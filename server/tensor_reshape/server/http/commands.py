@@ -26,8 +26,7 @@ from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
 from tensor_reshape.server.startup_log import announce_http
 
 # The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.
-_OMITTED = {"listen", "health_listen", "http_listen", "workers", "io_engine"}
-_OMITTED |= {"max_connections", "max_connection_age_seconds"}
+_OMITTED = {"listen", "health_listen", "http_listen", "workers", "max_connection_age_seconds"}
 _LISTEN = click.option(
     "--listen",
     "http_listen",
@@ -107,7 +106,7 @@ def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
     if config.tls_client_ca is not None:
         message = "another ASGI server passes on no client certificates: use `tensor-reshape http` with --tls-client-ca"
         raise ConfigError(message)
-    return config, *_build_metrics(config)[:2]
+    return config, *_build_metrics()[:2]
 
 
 def _build_config(values: dict[str, Any]) -> Config:
@@ -115,10 +114,10 @@ def _build_config(values: dict[str, Any]) -> Config:
     return build_config({**defaults, "listen": (), **values})
 
 
-def _build_metrics(config: Config) -> tuple[SharedCounters, Callable[[], Reply], Collector]:
+def _build_metrics() -> tuple[SharedCounters, Callable[[], Reply], Collector]:
     counters = SharedCounters(list_methods())
     source = Source(1, counters, os.getpid())
-    registry = build_registry(config, lambda: [source])
+    registry = build_registry(lambda: [source])
     return counters, lambda: Reply(200, (generate_latest(registry),), CONTENT_TYPE_LATEST), registry
 
 
@@ -128,7 +127,7 @@ def _serve(config: Config) -> None:
     Raises:
         ConfigError: the server cannot start with this configuration.
     """
-    counters, scrape, registry = _build_metrics(config)
+    counters, scrape, registry = _build_metrics()
     server = HttpServer(config, counters=counters, scrape=scrape)
     listen = config.metrics_listen
     with nullcontext() if listen is None else serve_metrics(listen, registry):

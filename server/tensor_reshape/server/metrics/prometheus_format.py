@@ -20,10 +20,10 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics import families
 from tensor_reshape.server.metrics.families import CALLS, COUNTER, GAUGE, HISTOGRAM, PROCESS_FAMILIES, Family
 from tensor_reshape.server.metrics.shared_counters import Labels, SharedCounters
+from tensor_reshape.server.transport.engines import name_engine
 
 PROCESS_PREFIX = "tensor_reshape_worker"
 """The prefix of the names of metrics about the process of each worker."""
@@ -55,14 +55,8 @@ class Source(NamedTuple):
 class ServerCollector(Collector):
     """The metrics of one server."""
 
-    def __init__(self, config: Config, list_sources: Callable[[], Sequence[Source]]) -> None:
-        """Creates a collector for the metrics of all processes of a server.
-
-        Args:
-            config: the configuration of the server.
-            list_sources: function that returns the processes.
-        """
-        self._io_engine = config.io_engine
+    def __init__(self, list_sources: Callable[[], Sequence[Source]]) -> None:
+        """Creates a collector for the metrics of all processes of a server, which `list_sources` returns."""
         self._list_sources = list_sources
 
     def collect(self) -> Iterator[Metric]:
@@ -83,13 +77,13 @@ class ServerCollector(Collector):
 
     def _describe_build(self) -> Labels:
         versions = platform.python_version(), version("grpcio"), version("protobuf")
-        return (version("tensor-reshape"), self._io_engine, *versions)
+        return (version("tensor-reshape"), name_engine(), *versions)
 
 
-def build_registry(config: Config, list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
+def build_registry(list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
     """Returns the metrics of a server (see `ServerCollector`) and of this process."""
     registry = CollectorRegistry()
-    registry.register(ServerCollector(config, list_sources))
+    registry.register(ServerCollector(list_sources))
     ProcessCollector(registry=registry)
     return registry
 

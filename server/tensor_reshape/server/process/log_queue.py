@@ -41,8 +41,8 @@ class RateFilter:
     Log records of one kind come from the same line of source code and have the same status code. The number of kinds is
     therefore small, even if log messages contain texts of clients.
 
-    Log records with the attribute `sampled` are always admitted. If a logger has the level DEBUG, all its records below
-    WARNING are also admitted, because an operator who sets this level wants all records.
+    If a logger has the level DEBUG, all its records below WARNING are admitted, because an operator who sets this level
+    wants all records.
 
     Attributes:
         suppressed: the number of records that were not admitted.
@@ -62,7 +62,7 @@ class RateFilter:
     def __call__(self, record: logging.LogRecord) -> bool:
         """Returns whether the record may be written."""
         least = logging.WARNING if logging.getLogger(record.name).isEnabledFor(logging.DEBUG) else logging.INFO
-        if record.levelno < least or hasattr(record, "sampled"):
+        if record.levelno < least:
             return True
         code = str(getattr(record, "code", ""))
         kind = (record.pathname, record.lineno, code)

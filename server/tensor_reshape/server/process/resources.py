@@ -13,6 +13,9 @@ PROCESS_BYTES = 64 * 1024 * 1024
 ADDRESS_BYTES = 464 * 1024 * 1024
 """Address space in bytes that each process needs without calls, for libraries, heaps and thread stacks."""
 
+MAX_CONNECTIONS = 4096
+"""Largest number of connections that each listener of a process may accept."""
+
 RESERVED_DESCRIPTORS = 32
 """Number of file descriptors that each process needs for listeners, the log and files instead of connections."""
 
@@ -59,15 +62,15 @@ def raise_descriptor_limit() -> int:
     return soft
 
 
-def count_connections(wanted: int, listeners: int) -> int:
+def count_connections(listeners: int) -> int:
     """Returns the number of connections that each listener may accept.
 
-    The number is `wanted`, or less if the process may open too few file descriptors.
+    The number is `MAX_CONNECTIONS`, or less if the process may open too few file descriptors.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return wanted
-    return max(1, min(wanted, (soft - RESERVED_DESCRIPTORS) // listeners))
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, (soft - RESERVED_DESCRIPTORS) // listeners))
 
 
 def _find_limit_files(groups: Path, mount: Path) -> Iterator[Path]:

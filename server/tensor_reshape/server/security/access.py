@@ -1,16 +1,15 @@
 """Access control, which is an admission check (gate) that authenticates and authorizes each call.
 
-- The configuration can require a client certificate, an allowed identity in this certificate, a token, and permission
-  for the method. A call must meet all requirements of the configuration. TLS checks certificates before a call begins.
-- A call without a valid token gets UNAUTHENTICATED. A call without an allowed identity or without permission gets
-  PERMISSION_DENIED. Neither UNAUTHENTICATED nor PERMISSION_DENIED reveals the exact fault or the identities that the
-  server knows.
+- The configuration can require a client certificate, a token, and permission for the method. A call must meet all
+  requirements of the configuration. TLS checks certificates before a call begins.
+- A call without a valid token gets UNAUTHENTICATED. A call without permission gets PERMISSION_DENIED. Neither
+  UNAUTHENTICATED nor PERMISSION_DENIED reveals the exact fault or the identities that the server knows.
 - Each call must send its token, so the server rejects a revoked token from the next call on. Running calls continue.
 - If the configuration requires neither certificates nor tokens, the server has no access gate.
 """
 
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
@@ -18,7 +17,7 @@ from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.security.certificates import Certificates
-from tensor_reshape.server.security.identities import IdentityPattern, read_identities
+from tensor_reshape.server.security.identities import read_identities
 from tensor_reshape.server.security.permissions import Permissions
 from tensor_reshape.server.security.reloads import Reloaded
 from tensor_reshape.server.security.tokens import Tokens
@@ -27,7 +26,6 @@ AUTHORIZATION_KEY = "authorization"
 """The metadata key for the token of a call."""
 
 _UNKNOWN = "the call has no valid token"
-_NOT_ALLOWED = "this caller may not call this server"
 _NOT_PERMITTED = "this caller may not call this method"
 
 
@@ -48,15 +46,14 @@ class Access:
             methods: the paths of the server's methods.
 
         Raises:
-            ConfigError: a file or a pattern is invalid.
+            ConfigError: a file is invalid.
         """
         self.certificates = None if config.tls is None else Certificates(config.tls)
         tokens = None if config.token_file is None else Tokens(config.token_file)
         permissions = (
             None if config.authorization_file is None else Permissions(config.authorization_file, frozenset(methods))
         )
-        patterns = [IdentityPattern(text) for text in config.allow_identity]
-        gate = AccessGate(patterns, tokens, permissions, reads_certificates=config.tls_client_ca is not None)
+        gate = AccessGate(tokens, permissions, reads_certificates=config.tls_client_ca is not None)
         self.gates: tuple[Gate, ...] = (gate,) if config.authenticates else ()
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
 
@@ -76,7 +73,6 @@ class AccessGate:
 
     def __init__(
         self,
-        allowed: Sequence[IdentityPattern],
         tokens: Tokens | None,
         permissions: Permissions | None,
         *,
@@ -85,14 +81,11 @@ class AccessGate:
         """Creates a gate with the given requirements.
 
         Args:
-            allowed: the allowed identities. A certificate must contain one of the allowed identities, or any identity
-                if this argument is empty.
             tokens: the valid tokens, or None if no token is required.
             permissions: the permitted methods, or None if every admitted client may call every method.
             reads_certificates: whether clients have certificates. If clients have no certificates, the gate saves five
                 microseconds for each call.
         """
-        self._allowed = tuple(allowed)
         self._tokens = tokens
         self._permissions = permissions
         self._reads_certificates = reads_certificates
@@ -105,11 +98,8 @@ class AccessGate:
         """
         # The token is checked first, because checking a token takes less time than reading a certificate.
         identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]
-        proven = read_identities(info.read_tls()) if self._reads_certificates else []
-        identities += proven
+        identities += read_identities(info.read_tls()) if self._reads_certificates else []
         info.identity = next(iter(identities), "")
-        if self._allowed and not any(pattern.matches(identity) for pattern in self._allowed for identity in proven):
-            raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_ALLOWED)
         if self._permissions is not None and not self._permissions.permit(identities, info.method):
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_PERMITTED)
 

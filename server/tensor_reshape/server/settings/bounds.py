@@ -63,16 +63,6 @@ class BoundSettings:
         ),
     ] = 30.0
 
-    max_connections: Annotated[
-        int,
-        Declaration(
-            help="Maximum number of connections that each process accepts on each address. The limit is lower if the "
-            "process has too few file descriptors.",
-            least=1,
-            most=1_000_000,
-        ),
-    ] = 4096
-
     max_connection_age_seconds: Annotated[
         float,
         Declaration(

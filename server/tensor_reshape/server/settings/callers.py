@@ -9,7 +9,7 @@ from tensor_reshape.server.settings.declarations import Declaration
 
 @dataclass(frozen=True, kw_only=True)
 class CallerSettings:
-    """TLS, authentication, authorization and reflection."""
+    """TLS, authentication and authorization."""
 
     tls_certificate: Annotated[
         Path | None, Declaration(help="PEM file with the server's certificate chain. Needs --tls-key.")
@@ -24,16 +24,6 @@ class CallerSettings:
             "signed. Without this option, clients need no certificate."
         ),
     ] = None
-
-    allow_identity: Annotated[
-        tuple[str, ...],
-        Declaration(
-            help="Identity that a client certificate must contain: uri:spiffe://authority/path, dns:host or "
-            "email:name@host. A * replaces one whole label. If you repeat the option, one of the identities is "
-            "enough. Needs --tls-client-ca.",
-            metavar="IDENTITY",
-        ),
-    ] = ()
 
     token_file: Annotated[
         Path | None,
@@ -56,14 +46,5 @@ class CallerSettings:
         Declaration(
             help="TOML file with the methods that each identity may call. Without this option, authenticated callers "
             "may call every method."
-        ),
-    ] = None
-
-    reflection: Annotated[
-        bool | None,
-        Declaration(
-            help="Serve reflection, which lets tools read the API definition. Callers need the same credentials as "
-            "for other calls.",
-            system_default="on, but off if callers must authenticate",
         ),
     ] = None

@@ -18,21 +18,11 @@ class ObservationSettings:
         str,
         Declaration(
             help="Lowest level that is logged. info includes calls that fail or are rejected, up to ten lines per "
-            "second of each kind. debug has no such limit.",
+            "second of each kind. debug has no such limit, and includes every call when it ends.",
             choices=LOG_LEVELS,
             ignores_case=True,
         ),
     ] = "info"
-
-    access_log: Annotated[
-        float,
-        Declaration(
-            help="Fraction of all calls that are logged when they end, chosen at random. 0 = none, 1 = all.",
-            least=0,
-            most=1,
-            metavar="RATE",
-        ),
-    ] = 0.0
 
     metrics_listen: Annotated[
         str | None,

@@ -61,15 +61,6 @@ class ServingSettings:
         ),
     ] = 1
 
-    io_engine: Annotated[
-        str,
-        Declaration(
-            help="gRPC engine that reads the connections. polling is faster for small calls, but any client can "
-            "delay the others. auto selects polling if only this machine can reach the addresses, otherwise event.",
-            choices=("auto", "event", "polling"),
-        ),
-    ] = "auto"
-
     drain_seconds: Annotated[
         float,
         Declaration(

@@ -150,7 +150,7 @@ class Worker:
 def supervise(config: Config) -> None:
     """Serves with several processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
-    Before, `io_engine` must be set in the environment variables, which the workers inherit.
+    The environment variables that the workers inherit must already select gRPC's I/O engine.
 
     Raises:
         ConfigError: an address is in use, or a worker cannot start.
@@ -173,7 +173,7 @@ def supervise(config: Config) -> None:
         if config.metrics_listen is not None:
             from tensor_reshape.server.worker_metrics import serve_workers  # noqa: PLC0415 - needs memory
 
-            metrics = stack.enter_context(serve_workers(config, config.metrics_listen, workers))
+            metrics = stack.enter_context(serve_workers(config.metrics_listen, workers))
         ports = {"health_address": health, "http_address": http, "metrics_address": metrics}
         run(workers, lambda: announce(listen, config, **ports))
 
