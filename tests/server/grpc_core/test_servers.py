@@ -172,15 +172,6 @@ def test_stopping_core_server_finishes_accepted_calls():
     assert len(held.begun) == CROWD + 1
 
 
-def test_core_server_reports_calls_to_unknown_methods(caplog: pytest.LogCaptureFixture):
-    names = SimpleQueue[str]()
-    with run_core() as served, Connection(served.address) as connection:
-        served.server.on_unknown = names.put
-        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # the response that the test has set
-        assert names.get_nowait() == "/no/Such"
-    assert not caplog.records
-
-
 class UnbegunCall(ManualCall):
     """A call that fails at its beginning, when the core receives a message for it."""
 
@@ -241,16 +232,6 @@ def test_stopping_core_server_rejects_new_calls_and_awaits_running_calls():
         assert connection.await_end(stream).is_ok
         assert served.server.wait(SECONDS)
     assert len(served.begun) == 1
-
-
-def test_core_server_can_cancel_its_running_calls():
-    with run_core() as served, Connection(served.address) as connection:
-        stream = connection.open(METHOD)
-        served.calls.get(timeout=SECONDS).watch()
-        served.server.stop()
-        served.server.cancel_calls()
-        assert connection.await_end(stream).status not in {"0", "TIMEOUT"}
-        assert served.server.wait(SECONDS)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "no.such.host.invalid:0", "unix:/no/such/directory/socket"])

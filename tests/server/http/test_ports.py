@@ -233,18 +233,6 @@ def test_draining_tls_port_does_not_wait_for_the_end_of_tls(files: Certificates,
         await_that(lambda: not secure.port._thread.is_alive(), seconds=20.0)  # asyncio alone would wait 30 seconds
 
 
-def test_hurried_port_closes_busy_connections():
-    service = SlowService()
-    with run_http(service=service) as running, connect(running.address) as busy:
-        busy.sendall(BATCH)
-        service.await_arrival()
-        hurry = threading.Event()
-        hurry.set()
-        running.port.end(hurry)
-        assert not receive_all(busy).startswith(b"HTTP/1.1 200")
-        service.await_stop()
-
-
 def test_request_that_exceeds_the_grace_is_ended():
     service = SlowService()
     with run_http(service=service) as running, connect(running.address) as busy:
