@@ -205,3 +205,22 @@ def test_cancelled_health_watch_releases_its_call():
         while not service.engine.is_idle:
             assert check(b"", timeout=SECONDS)
             pause.wait(0.01)
+
+
+def test_server_answers_health_checks_and_watches():
+    health = Health()
+    server = build_server([build_service(Config(), health.build_methods({}))], [])
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
+    server.start()
+    with grpc.insecure_channel(address) as channel:
+        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/grpc.health.v1.Health/Check")
+        watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        assert check(b"", timeout=SECONDS) == b"\x08\x01"
+        news = watch(b"", timeout=SECONDS)
+        assert next(news) == b"\x08\x01"
+        health.stop_serving()
+        assert next(news) == b"\x08\x02"
+        health.end_watches()
+        assert list(news) == []
+    server.stop()
+    assert server.wait(SECONDS)
