@@ -247,13 +247,10 @@ def test_core_server_receives_calls_over_tls(tmp_path: Path):
     server = grpc.ssl_server_credentials(
         [(files.server_key.read_bytes(), files.server.read_bytes())], files.authority.read_bytes(), True
     )
-    client = grpc.ssl_channel_credentials(
-        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
-    )
     served = CoreServer(ManualCall, [])
     port = served.server.add_port(ANY_PORT, server)
     served.server.start()
-    with grpc.secure_channel(f"127.0.0.1:{port}", client) as channel:
+    with grpc.secure_channel(f"127.0.0.1:{port}", files.identity) as channel:
         ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         answer = ask.future(b"", timeout=SECONDS)
         call = served.calls.get(timeout=SECONDS)
