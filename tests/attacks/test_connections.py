@@ -8,15 +8,15 @@ import pytest
 
 from attack_runs import count_errors
 from http2 import PREFACE, Connection, frame
-from http_calls import find_http, post, write_request
+from http_calls import connect, find_http, post, write_request
 from in_process import run_runner
 from meters import count_descriptors
-from plain_requests import STATIC_RESHAPE, build_static_request
+from plain_requests import STATIC_RESHAPE, build_static_request, can_call
 from server_processes import run_server
 from steady_clients import run_steady_clients
 from tensor_reshape.server.process.resources import RESERVED_DESCRIPTORS
 from tensor_reshape.server.transport import options
-from untrusted_connections import can_call, connect, retry
+from waits import await_that
 
 SECONDS = 60.0  # less than the default timeout of each of these cases
 AGE_SECONDS = 1
@@ -55,7 +55,8 @@ def test_connections_without_an_http2_handshake_are_closed(monkeypatch: pytest.M
     with run_runner() as runner:
         (address,) = runner.addresses
         for content in (b"", PREFACE[:10], PREFACE):
-            with connect(address, content) as silent:
+            with connect(address) as silent:
+                silent.sendall(content)
                 assert await_end(silent) < SECONDS, content
         assert can_call(address)
 
@@ -73,7 +74,8 @@ def test_idle_connections_are_closed_after_a_timeout(monkeypatch: pytest.MonkeyP
 def test_connection_without_ping_replies_is_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "KEEPALIVE_SECONDS", 1.0)
     with run_runner() as runner, Connection(runner.addresses[0]) as other:
-        with connect(runner.addresses[0], PREFACE + SETTINGS) as silent:
+        with connect(runner.addresses[0]) as silent:
+            silent.sendall(PREFACE + SETTINGS)
             assert await_end(silent) < SECONDS
         assert not other.closed
         assert other.call(STATIC_RESHAPE, build_static_request()).is_ok
@@ -95,11 +97,11 @@ def test_connections_above_the_descriptor_limit_do_not_close_others():
     with run_server(prefix=limit) as server, Connection(server.address) as other:
         assert other.call(STATIC_RESHAPE, build_static_request()).is_ok
         silents = [connect(server.address) for _ in range(20)]
-        assert retry(lambda: call_on(other) == "0" and sum(map(is_open, silents)) <= 5)
+        await_that(lambda: call_on(other) == "0" and sum(map(is_open, silents)) <= 5)
         assert not other.closed
         for silent in silents:
             silent.close()
-        assert retry(lambda: can_call(server.address))
+        await_that(lambda: can_call(server.address))
 
 
 def test_half_closed_http_connections_leave_no_descriptor_and_no_error():
@@ -109,8 +111,9 @@ def test_half_closed_http_connections_leave_no_descriptor_and_no_error():
         pid = server.await_records(1, "worker serves", worker=2)[0]["pid"]  # the process that serves HTTP
         before = count_descriptors(pid)
         for sent in (b"", b"POST /", write_request(b"{", length=9), write_request(b"{}")) * 20:
-            with connect(http, sent) as connection:
+            with connect(http) as connection:
+                connection.sendall(sent)
                 connection.shutdown(socket.SHUT_WR)
                 await_end(connection)
-        assert retry(lambda: count_descriptors(pid) <= before)
+        await_that(lambda: count_descriptors(pid) <= before)
         assert count_errors(server.records) == 0

@@ -10,10 +10,11 @@ from contextlib import suppress
 
 from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
+from http_calls import connect
 from meters import count_descriptors, read_memory
-from plain_requests import STATIC_RESHAPE, build_static_request
+from plain_requests import STATIC_RESHAPE, build_static_request, can_call
 from steady_clients import run_steady_clients
-from untrusted_connections import can_call, connect, retry
+from waits import await_that
 
 MIB = 1 << 20
 BACK_SECONDS = 30.0
@@ -82,11 +83,11 @@ def test_server_frees_file_descriptors_of_closed_connections():
     limits = {resource.RLIMIT_NOFILE: 64}
     with run_bare_server(limits=limits) as server:
         connections = [connect(server.address) for _ in range(100)]
-        assert retry(lambda: can_call(server.address))
+        await_that(lambda: can_call(server.address))
         assert server.process.poll() is None
         for connection in connections:
             connection.close()
-        assert retry(lambda: count_descriptors(server.process.pid) < 20)
+        await_that(lambda: count_descriptors(server.process.pid) < 20)
         assert server.stop() == 0
 
 
@@ -115,7 +116,7 @@ def test_server_survives_a_flood_of_calls_with_limited_memory():
     limits = {resource.RLIMIT_AS: 1024 * MIB}
     with run_bare_server(limits=limits) as server:
         Flood(server.address, 16 * MIB).run()
-        assert retry(lambda: can_call(server.address))
+        await_that(lambda: can_call(server.address))
         assert server.stop() == 0
 
 
@@ -127,7 +128,7 @@ def test_server_memory_shrinks_after_a_flood_despite_running_calls():
         # A low rate, because the server returns memory only while calls reserve little, also on a slow machine.
         with run_steady_clients(server.address, ("sdk",), calls_per_second=2):
             assert any(is_high(server, 8 * MIB, base + 100 * MIB) for _ in range(10))
-            assert retry(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, seconds=BACK_SECONDS)
+            await_that(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, BACK_SECONDS)
 
 
 def is_high(server: BareServer, size: int, water: int) -> bool:

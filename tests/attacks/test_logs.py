@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 
 from attack_payloads import FORGED_GOAWAY
@@ -50,16 +49,14 @@ def test_blocked_log_output_does_not_delay_calls(stderr: int):
 
 def test_failed_handshakes_write_no_log_lines(tmp_path: Path):
     files = issue_certificates(tmp_path)
-    flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
-    with run_server(*flags) as server:
+    with run_server(*files.flags) as server:
         host, _, port = server.address.rpartition(":")
         for content in NOT_TLS * 5:
             with socket.create_connection((host, int(port)), 5) as connection:
                 connection.sendall(content)
         with socket.create_connection((host, int(port)), 5) as connection, pytest.raises(ssl.SSLError):
             ssl.create_default_context().wrap_socket(connection, server_hostname="localhost")
-        credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
-        with Client(f"localhost:{port}", credentials=credentials) as client:
+        with Client(f"localhost:{port}", credentials=files.trust) as client:
             client.check_health()
         assert server.stop() == 0
     assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]

@@ -42,12 +42,8 @@ class Guarded:
     files: Certificates
     directory: Path
 
-    @property
-    def credentials(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(self.files.authority.read_bytes())
-
     def open_client(self, kind: str = "Client", **settings: Any) -> AbstractContextManager[AnyClient]:
-        return open_client(kind, self.server.address, credentials=self.credentials, **settings)
+        return open_client(kind, self.server.address, credentials=self.files.trust, **settings)
 
 
 def hash_token(token: str) -> str:
@@ -61,9 +57,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     (directory / "tokens").write_text(f"batch:{BATCH}\nviewer:sha256:{hash_token(VIEWER)}\n")
     (directory / "authorization.toml").write_text(AUTHORIZATION)
     (directory / "token").write_text(f"{BATCH}\n")
-    tls = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
     access = ["--token-file", str(directory / "tokens"), "--authorization-file", str(directory / "authorization.toml")]
-    with run_server(*tls, *access, "--log-level", "debug") as server:
+    with run_server(*files.flags, *access, "--log-level", "debug") as server:
         yield Guarded(server, files, directory)
         server.stop()
         log = "".join(map(str, server.records))  # the log of all calls of these tests
@@ -169,7 +164,7 @@ def test_every_method_except_health_requires_a_token(local_server: ServerProcess
 
 
 def test_health_checks_need_no_credentials_and_reflection_needs_a_permission(guarded: Guarded):
-    with grpc.secure_channel(guarded.server.address, guarded.credentials) as channel:
+    with grpc.secure_channel(guarded.server.address, guarded.files.trust) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert check.status == health_pb2.HealthCheckResponse.SERVING
         viewer = ("authorization", f"Bearer {VIEWER}")

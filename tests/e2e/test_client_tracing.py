@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(scope="module")
 def tls_server(files: Certificates) -> Iterator[ServerProcess]:
-    with run_server("--tls-certificate", str(files.server), "--tls-key", str(files.server_key)) as server:
+    with run_server(*files.flags) as server:
         yield server
 
 

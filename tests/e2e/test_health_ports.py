@@ -27,8 +27,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @contextmanager
 def run_demanding(files: Certificates, *flags: str) -> Iterator[tuple[ServerProcess, str]]:
     """Runs a server that requires client certificates. Yields it, and its health address without TLS."""
-    tls = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
-    with run_server("--health-listen", "127.0.0.1:0", *map(str, tls), *flags) as server:
+    with run_server("--health-listen", "127.0.0.1:0", *files.mutual_flags, *flags) as server:
         (record,) = server.await_records(1, "listening for health checks")
         yield server, record["address"]
 

@@ -13,7 +13,7 @@ import grpc
 import pytest
 import trustme
 
-from certificates import Certificates, issue_certificates, replace_file, write_certificate
+from certificates import issue_certificates, replace_file, write_certificate
 from collectors import Collector, read_attributes, run_collector
 from command_line import run_module
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
@@ -27,7 +27,7 @@ from server_processes import ServerProcess, await_end, run_server
 from tensor_reshape.client import Client, HealthStatus, ShapeQuery
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.wire.methods import SERVICE
-from untrusted_connections import retry
+from waits import await_that
 
 ANY = "127.0.0.1:0"
 BATCH, VIEWER, UNKNOWN = "batch-" * 8, "viewer-" * 8, "nobody-" * 8
@@ -193,7 +193,7 @@ def test_both_protocols_complete_running_calls_while_the_server_drains():
             busy.sendall(write_request(body[:10], length=len(body)))
             assert request(address, "GET", "/readyz").code == 200
             server.process.send_signal(signal.SIGTERM)
-            assert retry(lambda: request(address, "GET", "/readyz").code == 503)
+            await_that(lambda: request(address, "GET", "/readyz").code == 503)
             assert request(address, "GET", "/healthz").code == 200  # the process works
             assert post(address).code == 200  # a load balancer may still send calls
             busy.sendall(body[10:])
@@ -218,17 +218,10 @@ def test_http_port_survives_exhausted_file_descriptors():
                 stack.enter_context(connect(address))
             waiting = stack.enter_context(connect(address))
             waiting.sendall(write_request(write_json(QUESTION)))
-            assert retry(lambda: any(record.get("logger") == "asyncio" for record in server.records))
+            await_that(lambda: any(record.get("logger") == "asyncio" for record in server.records))
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
             assert read_answer(waiting)[0] == 200
         assert server.stop() == 0
-
-
-def trust(files: Certificates, *, shows: bool = False) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(files.authority))
-    if shows:
-        context.load_cert_chain(files.client, files.client_key)
-    return context
 
 
 def find_named(server: ServerProcess) -> str:
@@ -242,9 +235,8 @@ def test_http_token_permits_only_its_methods(tmp_path: Path):
         f'[callers]\n"token:batch" = ["*"]\n"token:viewer" = ["/{SERVICE}/InferShape"]\n'
     )
     flags = ["--token-file", tmp_path / "tokens", "--authorization-file", tmp_path / "permitted.toml"]
-    flags += ["--tls-certificate", files.server, "--tls-key", files.server_key, "--log-level", "debug"]
-    with run_server(*map(str, flags), "--http-listen", ANY) as server:
-        address, context = find_named(server), trust(files)
+    with run_server(*files.flags, *map(str, flags), "--log-level", "debug", "--http-listen", ANY) as server:
+        address, context = find_named(server), files.build_context()
         for token, path, code in (
             (BATCH, INFER_PATH, 200),
             (BATCH, BATCH_PATH, 200),
@@ -265,18 +257,17 @@ def test_http_token_permits_only_its_methods(tmp_path: Path):
 
 def test_call_over_tls_is_active_until_the_client_has_read_the_response(tmp_path: Path):
     files = issue_certificates(tmp_path)
-    tls = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key))
     payload = bytes(15 << 20)  # more than the buffers of both systems
     parameters = {"shape": "[-1]", "special_zero": False, "binary_data_output": True}
     body = change_body(write_body(shape=[len(payload) // 4], binary=len(payload)), parameters=parameters)
     length = b"Inference-Header-Content-Length: %d" % len(body)
     with (
-        run_server(*tls, "--http-listen", ANY, "--metrics-listen", ANY) as server,
-        trust(files).wrap_socket(connect(find_http(server)), server_hostname="localhost") as connection,
+        run_server(*files.flags, "--http-listen", ANY, "--metrics-listen", ANY) as server,
+        files.build_context().wrap_socket(connect(find_http(server)), server_hostname="localhost") as connection,
     ):
         connection.sendall(write_request(body + payload, length, path="/v2/models/reshape/infer"))
         assert connection.recv(12) == b"HTTP/1.1 200"
-        post(find_named(server), context=trust(files))
+        post(find_named(server), context=files.build_context())
         page = await_scrape(find_metrics(server), lambda page: count_good_calls(page, "InferShape") == 1)
         assert count_good_calls(page, "ModelInfer") == 0
         received = 0
@@ -291,14 +282,13 @@ def count_good_calls(page: Scrape, method: str) -> float:
 
 def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
     files = issue_certificates(tmp_path, trustme.CA())
-    flags = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
     (tmp_path / "authorization").write_text('[callers]\n"email:*@example.org" = ["*"]')
-    observe = ("--http-listen", ANY, "--log-level", "debug")
-    with run_server(*map(str, flags), "--authorization-file", str(tmp_path / "authorization"), *observe) as server:
+    observe = ("--authorization-file", str(tmp_path / "authorization"), "--http-listen", ANY, "--log-level", "debug")
+    with run_server(*files.mutual_flags, *observe) as server:
         address = find_named(server)
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            post(address, context=trust(files))
-        shown = trust(files, shows=True)
+            post(address, context=files.build_context())
+        shown = files.build_context(has_certificate=True)
         assert post(address, headers={"x-request-id": "known"}, context=shown).document == ANSWER
         (line,) = server.await_records(1, "call", request_id="known")
         assert line["identity"] == "email:client@example.org"

@@ -27,16 +27,6 @@ def test_inference_protocol_returns_a_large_tensor(channel: grpc.Channel):
     assert list(send_request(channel, "ModelInfer", request).raw_output_contents) == [payload]
 
 
-def test_inference_protocol_accepts_special_zero_as_an_input(channel: grpc.Channel):
-    shapes = []
-    for flag in (b"\0", b"\1"):
-        request = build_request(shape=[3, 0], payload=b"", target="[0,0]", special_zero=None)
-        request.inputs.add(name="special_zero", datatype="BOOL", shape=[1])
-        request.raw_input_contents.append(flag)
-        shapes.append(list(send_request(channel, "ModelInfer", request).outputs[0].shape))
-    assert shapes == [[0, 0], [3, 0]]
-
-
 def test_inference_protocol_statistics_have_equal_counts_for_all_parts(channel: grpc.Channel):
     send_request(channel, "ModelInfer", build_request())
     request = find_class("ModelStatisticsRequest")(name="reshape")

@@ -1,9 +1,10 @@
 """A stalled stream of the SDK is sent once, and its error names the side that was slow."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import grpc
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 from both_clients import CALLERS, AnyClient, open_client
 from in_process import run_stock
-from relays import Relay, run_relay
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, LimitError, Progress, Reason
 from tensor_reshape.client.pauses import LONG_SECONDS
@@ -23,6 +23,63 @@ MIB = 1 << 20
 SIZE = 64 * MIB  # more than the buffers of both sides
 STALL_SECONDS = 1.0
 SECONDS = 60.0
+PIECE_BYTES = 65536
+
+
+class Relay:
+    """Forwards bytes between clients and a server, and can stop one direction as a slow network does.
+
+    Attributes:
+        address: the address for clients.
+        may_send: while it is not set, bytes of clients are not forwarded.
+        may_answer: while it is not set, bytes of the server are not forwarded.
+    """
+
+    def __init__(self, listener: socket.socket, server: str) -> None:
+        self.address = f"127.0.0.1:{listener.getsockname()[1]}"
+        self.may_send, self.may_answer = threading.Event(), threading.Event()
+        self._listener = listener
+        self._host, _, port = server.rpartition(":")
+        self._port = int(port)
+
+    def resume(self) -> None:
+        """Forwards in both directions."""
+        self.may_send.set()
+        self.may_answer.set()
+
+    def accept_all(self) -> None:
+        """Forwards the bytes of each connection on two threads, until the listener is shut down."""
+        with ExitStack() as stack, suppress(OSError):
+            while True:
+                client = stack.enter_context(self._listener.accept()[0])
+                server = stack.enter_context(socket.create_connection((self._host, self._port)))
+                for arguments in ((client, server, self.may_send), (server, client, self.may_answer)):
+                    threading.Thread(target=_forward, args=arguments, daemon=True).start()
+
+
+def _forward(source: socket.socket, target: socket.socket, may_go: threading.Event) -> None:
+    with suppress(OSError):
+        while piece := source.recv(PIECE_BYTES):
+            may_go.wait(SECONDS)
+            target.sendall(piece)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def run_relay(server: str) -> Iterator[Relay]:
+    """Runs a relay to the address of a server until the end of the block."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        relay = Relay(listener, server)
+        relay.resume()
+        thread = threading.Thread(target=relay.accept_all)
+        thread.start()
+        try:
+            yield relay
+        finally:
+            relay.resume()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(SECONDS)
 
 
 @contextmanager

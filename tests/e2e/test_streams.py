@@ -35,13 +35,6 @@ def test_stream_keeps_elements_with_any_chunk_size(server: ServerProcess, kind: 
         assert (output.shape, output.tobytes() == array.tobytes()) == ((1, size), True), chunk_bytes
 
 
-@pytest.mark.parametrize("kind", CALLERS)
-def test_streams_carry_tensors_larger_than_max_message_bytes(small_server: ServerProcess, kind: str):
-    with open_client(kind, small_server.address, chunk_bytes=4000) as client:
-        array = make_bytes(300_000)
-        assert client.reshape(array, [-1], transfer="stream").tobytes() == array.tobytes()
-
-
 @pytest.mark.measured
 def test_stream_of_128_mib_uses_little_server_memory():
     array = np.arange(16 * MIB)

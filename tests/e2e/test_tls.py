@@ -24,32 +24,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return issue_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def get_flags(files: Certificates) -> list[str]:
-    return ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
-
-
 @pytest.fixture(scope="module")
 def server(files: Certificates) -> Iterator[ServerProcess]:
-    with run_server(*get_flags(files)) as server:
+    with run_server(*files.flags) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def demanding_server(files: Certificates) -> Iterator[ServerProcess]:
     """A server that requires client certificates."""
-    flags = [*get_flags(files), "--tls-client-ca", str(files.authority)]
-    with run_server(*flags) as server:
+    with run_server(*files.mutual_flags) as server:
         yield server
-
-
-def trust(files: Certificates) -> grpc.ChannelCredentials:
-    return grpc.ssl_channel_credentials(files.authority.read_bytes())
-
-
-def identify(files: Certificates) -> grpc.ChannelCredentials:
-    return grpc.ssl_channel_credentials(
-        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
-    )
 
 
 def infer(client: Client) -> tuple[int, ...]:
@@ -60,7 +45,7 @@ def infer(client: Client) -> tuple[int, ...]:
 def test_client_that_trusts_the_server_ca_is_served(
     kind: str, files: Certificates, server: ServerProcess, demanding_server: ServerProcess
 ):
-    for address, credentials in ((server.address, trust(files)), (demanding_server.address, identify(files))):
+    for address, credentials in ((server.address, files.trust), (demanding_server.address, files.identity)):
         with open_client(kind, address, credentials=credentials) as client:
             assert client.infer_shape([2, 3], [6]) == (6,)
 
@@ -71,8 +56,8 @@ def test_clients_without_a_trusted_certificate_are_rejected(
 ):
     others = {
         "in plain text": (server, None),
-        "trusts another authority": (server, trust(issue_certificates(tmp_path))),
-        "has no certificate": (demanding_server, trust(files)),
+        "trusts another authority": (server, issue_certificates(tmp_path).trust),
+        "has no certificate": (demanding_server, files.trust),
     }
     for name, (one, credentials) in others.items():
         with Client(one.address, credentials=credentials) as client, pytest.raises(UnavailableError):
@@ -150,12 +135,14 @@ def name_files(directory: Path) -> Certificates:
 def test_all_workers_reload_replaced_certificates_without_a_restart(tmp_path: Path):
     old = replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
-    flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--workers", "2"]
-    with run_server(*flags) as server, Client(server.address, credentials=identify(old)) as connected:
+    with (
+        run_server(*mounted.mutual_flags, "--workers", "2") as server,
+        Client(server.address, credentials=old.identity) as connected,
+    ):
         assert infer(connected) == (6,)
         new = replace_certificates(tmp_path, "2")
         server.await_records(2, "reloaded", what="certificates")
-        with Client(server.address, credentials=identify(new)) as client:
+        with Client(server.address, credentials=new.identity) as client:
             assert infer(client) == (6,)
         assert infer(connected) == (6,)  # an open connection keeps its certificate
         former = grpc.ssl_channel_credentials(  # trusts the new server, but has a certificate of the old authority
@@ -168,16 +155,16 @@ def test_all_workers_reload_replaced_certificates_without_a_restart(tmp_path: Pa
 def test_certificate_that_mismatches_its_key_is_not_loaded(tmp_path: Path):
     replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
-    with run_server(*get_flags(mounted)) as server:
+    with run_server(*mounted.flags) as server:
         new = issue_certificates(tmp_path)
         replace_file(mounted.server, new.server.read_bytes())
         (record,) = server.await_records(1, "not reloaded", what="certificates")
         assert "mismatch" in record["reason"]
-        with Client(server.address, credentials=trust(mounted)) as client:
+        with Client(server.address, credentials=mounted.trust) as client:
             assert infer(client) == (6,)
         replace_file(mounted.server_key, new.server_key.read_bytes())
         server.await_records(1, "reloaded", what="certificates")
-        with Client(server.address, credentials=trust(new)) as client:
+        with Client(server.address, credentials=new.trust) as client:
             assert infer(client) == (6,)
         assert len(server.await_records(1, "not reloaded")) == 1  # although it reads the files again
 
@@ -218,11 +205,11 @@ def test_mtls_client_identity_is_the_name_in_its_certificate(tmp_path: Path):
     authority = trustme.CA()
     files = issue_certificates(tmp_path, authority)
     (tmp_path / "authorization.toml").write_text(AUTHORIZATION)
-    flags = ["--authorization-file", str(tmp_path / "authorization.toml"), "--tls-client-ca", str(files.authority)]
-    with run_server(*get_flags(files), *flags) as server:
+    flags = [*files.mutual_flags, "--authorization-file", str(tmp_path / "authorization.toml")]
+    with run_server(*flags) as server:
         for caller, (names, permitted) in CALLERS.items():
             write_named_certificate(authority, names, files.client, files.client_key)
-            with Client(server.address, credentials=identify(files)) as client:
+            with Client(server.address, credentials=files.identity) as client:
                 assert client.check_health().name == "SERVING"
                 for call in CALLS[:permitted]:
                     call(client)

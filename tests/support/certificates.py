@@ -1,6 +1,7 @@
 """An authority and the certificates that it has signed, as files."""
 
 import datetime as dt
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,35 @@ class Certificates:
     server_key: Path
     client: Path
     client_key: Path
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of a server with TLS."""
+        return ("--tls-certificate", str(self.server), "--tls-key", str(self.server_key))
+
+    @property
+    def mutual_flags(self) -> tuple[str, ...]:
+        """The flags of a server that requires client certificates."""
+        return (*self.flags, "--tls-client-ca", str(self.authority))
+
+    @property
+    def trust(self) -> grpc.ChannelCredentials:
+        """The credentials of a client without a certificate."""
+        return grpc.ssl_channel_credentials(self.authority.read_bytes())
+
+    @property
+    def identity(self) -> grpc.ChannelCredentials:
+        """The credentials of a client with its certificate."""
+        return grpc.ssl_channel_credentials(
+            self.authority.read_bytes(), self.client_key.read_bytes(), self.client.read_bytes()
+        )
+
+    def build_context(self, *, has_certificate: bool = False) -> ssl.SSLContext:
+        """Returns the settings of a client over HTTP, with its certificate if asked."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if has_certificate:
+            context.load_cert_chain(self.client, self.client_key)
+        return context
 
 
 def issue_certificates(directory: Path, authority: trustme.CA | None = None) -> Certificates:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from http2 import SECONDS
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import Config
@@ -106,7 +105,6 @@ def serve_engine(
     config: Config | None = None,
     *,
     methods: MethodTable = METHODS,
-    gates: Sequence[Gate] = (),
     pools: Mapping[Work, ThreadPoolExecutor] | None = None,
     others: Sequence[Service] = (),
     options: Sequence[tuple[str, int]] = (),
@@ -114,7 +112,7 @@ def serve_engine(
 ) -> Iterator[EngineServer]:
     """Runs a server until the end of the block."""
     config, watcher = config or Config(), Watcher()
-    engine = Engine(config, (watcher,), Gates(gates), clock or time.monotonic)
+    engine = Engine(config, (watcher,), clock=clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
     service = Service(engine, build_perform(None), Sources(config.trusted_proxy), methods, pools or own)
     server = build_server((service, *others), options)

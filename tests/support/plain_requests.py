@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from http2 import SERVICE_PATH
+from http2 import SERVICE_PATH, Connection
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC_RESHAPE = f"{SERVICE_PATH}StaticReshape"
@@ -46,3 +46,12 @@ def _make_request(
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=dims, strides=strides, data=payload)
     shape = reshape_pb2.TargetShape(items=target)
     return reshape_pb2.StaticReshapeRequest(shape=shape, special_zero=False, data=data)
+
+
+def can_call(address: str) -> bool:
+    """Returns whether a call on a new connection succeeds."""
+    try:
+        with Connection(address) as connection:
+            return connection.call(STATIC_RESHAPE, build_static_request()).is_ok
+    except OSError:
+        return False

@@ -134,9 +134,7 @@ def serve_tls() -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     """Yields the flags of servers with a certificate, and the settings of clients that trust it."""
     with TemporaryDirectory() as directory:
         files = issue_certificates(Path(directory))
-        credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
-        flags = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key))
-        yield flags, {"credentials": credentials, "options": _ONE_NAME}
+        yield files.flags, {"credentials": files.trust, "options": _ONE_NAME}
 
 
 def _replace_all(pair: Pair, endings: Sequence[signal.Signals], end: float, figures: Figures) -> None:

@@ -24,7 +24,6 @@ from tensor_reshape.wire.methods import SERVICE
 HEALTH_LIST = "/grpc.health.v1.Health/List"
 METHODS = (HEALTH_CHECK, HEALTH_LIST, HEALTH_WATCH, REFLECTION)
 OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE = "0", "3", "5", "8", "14"
-CANCELLED = {"1", "RST"}
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 MAX_BYTES = 4096
 GRACE_SECONDS = 15.0  # after this time, the calls would be cancelled

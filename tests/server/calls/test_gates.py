@@ -241,15 +241,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
 def test_admission_check_sees_the_names_in_the_client_certificate(files: Certificates, path: str):
-    credentials = grpc.ssl_channel_credentials(
-        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
-    )
     settings: dict[str, Any] = {
         "tls_certificate": files.server,
         "tls_key": files.server_key,
         "tls_client_ca": files.authority,
     }
-    with guard(**settings) as guarded, grpc.secure_channel(guarded.address, credentials) as channel:
+    with guard(**settings) as guarded, grpc.secure_channel(guarded.address, files.identity) as channel:
         messages = [b"\x3a\x00"] if path == REFLECTION else None
         assert call(channel, path, messages=messages)[0] == "OK"
         names = guarded.book.admitted[0].read_tls()["x509_subject_alternative_name"]

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.quotas import find_caller
 from tensor_reshape.server.calls.sources import Source, Sources, find_source, is_shared
 from tensor_reshape.server.config import Config, ConfigError
 
@@ -28,11 +26,6 @@ FORWARDED = (("user-agent", "x"), ("x-forwarded-for", "198.51.100.7"))
 )
 def test_find_address_returns_ipv4_host_ipv6_network_or_socket(peer: str, address: str):
     assert find_source(peer) == Source(address, peer)
-
-
-def test_long_forwarded_header_is_ignored():
-    long = (("x-forwarded-for", "1" * 65),)
-    assert Sources(["192.0.2.1"]).find(PROXY, long) == find_source(PROXY)
 
 
 @pytest.mark.parametrize(("peer", "shared"), [("unix:", True), ("unix-abstract:a", True), ("ipv4:10.0.0.1:1", False)])
@@ -90,19 +83,13 @@ def test_source_is_the_last_address_in_the_forwarded_header(values: list[str], a
     assert Sources(["192.0.2.1"]).find(PROXY, metadata).address == address
 
 
-@pytest.mark.parametrize("value", ["", "unknown", "198.51.100.7, ", "198.51.100.7 and more", "\xff", "1" * 9000])
+@pytest.mark.parametrize("value", ["", "unknown", "198.51.100.7, ", "198.51.100.7 and more", "\xff", "1" * 65])
 def test_source_is_the_connection_if_the_forwarded_header_is_invalid(value: str):
     assert Sources(["192.0.2.1"]).find(PROXY, [("x-forwarded-for", value)]) == find_source(PROXY)
 
 
 def test_source_is_the_proxy_connection_without_a_forwarded_header():
     assert Sources(["192.0.2.1"]).find(PROXY, ()) == find_source(PROXY)
-
-
-def test_quotas_apply_to_the_client_behind_a_trusted_proxy():
-    info = CallInfo("/x", FORWARDED)
-    info.peer, info.address = PROXY, Sources(["192.0.2.1"]).find(PROXY, FORWARDED).address
-    assert find_caller(info) == "ipv4:198.51.100.7"
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "192.0.2.1:80", "192.0.2.0/33", "unix:/run/reshape"])

@@ -39,29 +39,8 @@ def test_quarter_of_each_memory_pool_is_reserved_for_other_addresses(budget: Bud
         assert [pool.take(source, HALF // 4) for source in (Source("a", "a2"), OTHER)] == [False, True]
 
 
-def test_memory_reserved_for_work_is_a_multiple_of_message_size(budget: Budget):
-    assert (budget.read_cost, budget.work_cost) == (MESSAGE, COST_FACTOR * MESSAGE)
-
-
 def test_connection_receives_a_limited_number_of_messages_concurrently(budget: Budget):
     assert [budget.receiving.take(ONE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
-
-
-def test_memory_budget_update_changes_the_usage_of_both_pools(budget: Budget, life: Lifecycle):
-    life.reading = 700
-    budget.update(life)
-    assert (budget.receiving.used, budget.working.used) == (700, 0)
-    life.reading, life.reserved, life.in_working_pool = 0, 300, True
-    budget.update(life)
-    assert (budget.receiving.used, budget.working.used) == (0, 300)
-    budget.return_all(life)
-    assert (budget.used_bytes, life.holdings) == (0, (0, 0))
-
-
-def test_call_returns_to_the_receive_memory_pool_after_long_work(budget: Budget, life: Lifecycle):
-    life.in_working_pool, life.held = True, 5
-    budget.update(life)
-    assert not life.in_working_pool
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine_calls import Caller, make, name_peer
+from engine_calls import Caller, make
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, perform
@@ -72,12 +72,6 @@ def test_engine_effects_of_a_forgotten_call_are_not_performed():
     assert call.done == []
 
 
-def test_dropped_calls_of_a_stopping_server_get_no_error():
-    call = Recorder()
-    perform([Effect(Kind.DROP, call.life, (None,))])
-    assert call.done == ["DROP None"]
-
-
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
 def test_exception_in_one_engine_effect_does_not_stop_others(kind: Kind, caplog: pytest.LogCaptureFixture):
     def fail(info: CallInfo) -> None:
@@ -92,24 +86,7 @@ def test_exception_in_one_engine_effect_does_not_stop_others(kind: Kind, caplog:
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
 
 
-def test_thread_start_failure_does_not_stop_other_engine_effects():
-    class Broken(Caller):
-        def start_read(self) -> None:
-            message = "a bug"
-            raise RuntimeError(message)
-
-    engine = make(1)
-    running, broken, waiting = Caller(engine, name_peer(1)), Broken(engine, name_peer(2)), Caller(engine, name_peer(3))
-    running.leave()
-    broken.leave()
-    assert waiting.reads == 1
-
-
 def test_call_observers_are_notified_before_effects_are_performed():
     call = Recorder()
     build_perform(lambda: call.done.append("told"))([call.build(Kind.START_READ)])
     assert call.done == ["told", "START_READ"]
-
-
-def test_perform_without_observers_adds_no_wrapper():
-    assert build_perform(None) is perform

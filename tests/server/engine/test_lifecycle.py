@@ -1,17 +1,9 @@
 """The life cycle of a call without an engine: every event in every state, and the held memory."""
 
-from collections.abc import Iterable
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine_calls import Idle
-from tensor_reshape.server.calls.results import CallResult
-from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.lifecycle import (
-    READ_BELOW_UNSENT,
-    TRANSITIONS,
     TRICKLE_BYTES_PER_SECOND,
     Event,
     IllegalEventError,
@@ -74,17 +66,6 @@ MOVES: dict[State, dict[State, set[Event]]] = {
 }
 
 
-class Notes:
-    """A journal that records the transitions."""
-
-    def __init__(self) -> None:
-        self.moves: list[tuple[State, Event, State]] = []
-
-    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        del size, result
-        self.moves.append((before, event, life.state))
-
-
 def make(state: State = State.NEW) -> Lifecycle:
     life = Lifecycle(Idle(), METHOD)
     life.state = state
@@ -105,79 +86,6 @@ def test_call_state_transitions_match_the_documented_table(state: State, event: 
         assert life.state is state
     else:
         assert (life.move(event), life.state) == (after is not state, after)
-
-
-def reach(start: State, without: Iterable[Event] = ()) -> set[State]:
-    """Returns the reachable states of a call."""
-    found, left = {start}, [start]
-    while left:
-        new = {after for event, after in TRANSITIONS[left.pop()].items() if event not in without} - found
-        found |= new
-        left += new
-    return found
-
-
-def test_every_call_state_and_event_is_reachable():
-    assert reach(State.NEW) == set(State)
-    assert {event for row in TRANSITIONS.values() for event in row} == set(Event)
-
-
-@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_every_call_state_can_reach_done(state: State):
-    life = make(state)
-    life.move(Event.OVER)
-    if life.state is State.ABANDONED:
-        life.move(Event.END)
-    assert life.state is State.DONE
-
-
-def test_ended_call_never_returns_to_the_working_state():
-    assert reach(State.ENDING) == {State.ENDING, State.ABORTED, State.DONE}
-    assert reach(State.ABANDONED) == {State.ABANDONED, State.DONE}
-    assert reach(State.DONE) == {State.DONE}
-
-
-@given(st.lists(st.sampled_from(list(Event)), max_size=60))
-def test_illegal_event_leaves_the_call_state_unchanged(events: list[Event]):
-    life, journal, expected = make(), Notes(), State.NEW
-    life.journals = (journal,)
-    for event in events:
-        after = find_next(expected, event)
-        try:
-            life.move(event)
-        except IllegalEventError:
-            assert after is None
-        else:
-            assert after is life.state
-            assert journal.moves[-1] == (expected, event, after)
-            expected = after
-        assert life.state is expected
-
-
-@pytest.mark.parametrize(
-    ("in_working_pool", "held", "holdings"),
-    [
-        (False, 0, (100 + 20 + COST_FACTOR * 5, 0)),
-        (True, 0, (100, 20 + COST_FACTOR * 5)),
-        (False, 7, (120, 7)),
-        (True, 7, (100, 27)),
-    ],
-)
-def test_memory_of_a_call_includes_message_work_and_responses(
-    in_working_pool: bool, held: int, holdings: tuple[int, int]
-):
-    life = make()
-    life.reading, life.reserved, life.unsent_bytes = 100, 20, 5
-    life.in_working_pool, life.held = in_working_pool, held
-    assert life.holdings == holdings
-
-
-@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-@pytest.mark.parametrize("unsent", range(READ_BELOW_UNSENT + 1))
-def test_stream_reads_its_next_message_if_few_responses_are_unsent(state: State, unsent: int):
-    life = make(state)
-    life.unsent = unsent
-    assert life.may_read == (state is State.SENDING and unsent < READ_BELOW_UNSENT)
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)

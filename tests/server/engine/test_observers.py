@@ -209,11 +209,6 @@ def test_event_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
     assert watched.journal._records == {}
 
 
-def test_engine_without_observers_has_no_event_journal():
-    engine = make(4)
-    assert (Caller(engine).life.journals, Caller(engine).life.info) == ((), None)
-
-
 class Notes:
     """A journal that records its name and the events."""
 

@@ -172,15 +172,6 @@ def test_stopping_core_server_finishes_accepted_calls():
     assert len(held.begun) == CROWD + 1
 
 
-def test_core_server_reports_calls_to_unknown_methods(caplog: pytest.LogCaptureFixture):
-    names = SimpleQueue[str]()
-    with run_core() as served, Connection(served.address) as connection:
-        served.server.on_unknown = names.put
-        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # the response that the test has set
-        assert names.get_nowait() == "/no/Such"
-    assert not caplog.records
-
-
 class UnbegunCall(ManualCall):
     """A call that fails at its beginning, when the core receives a message for it."""
 
@@ -243,16 +234,6 @@ def test_stopping_core_server_rejects_new_calls_and_awaits_running_calls():
     assert len(served.begun) == 1
 
 
-def test_core_server_can_cancel_its_running_calls():
-    with run_core() as served, Connection(served.address) as connection:
-        stream = connection.open(METHOD)
-        served.calls.get(timeout=SECONDS).watch()
-        served.server.stop()
-        served.server.cancel_calls()
-        assert connection.await_end(stream).status not in {"0", "TIMEOUT"}
-        assert served.server.wait(SECONDS)
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "no.such.host.invalid:0", "unix:/no/such/directory/socket"])
 def test_core_server_raises_runtime_error_for_an_unbindable_address(address: str):
     with run_core(options=[("grpc.so_reuseport", 0)]) as served:
@@ -266,13 +247,10 @@ def test_core_server_receives_calls_over_tls(tmp_path: Path):
     server = grpc.ssl_server_credentials(
         [(files.server_key.read_bytes(), files.server.read_bytes())], files.authority.read_bytes(), True
     )
-    client = grpc.ssl_channel_credentials(
-        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
-    )
     served = CoreServer(ManualCall, [])
     port = served.server.add_port(ANY_PORT, server)
     served.server.start()
-    with grpc.secure_channel(f"127.0.0.1:{port}", client) as channel:
+    with grpc.secure_channel(f"127.0.0.1:{port}", files.identity) as channel:
         ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         answer = ask.future(b"", timeout=SECONDS)
         call = served.calls.get(timeout=SECONDS)

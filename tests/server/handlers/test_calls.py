@@ -54,13 +54,6 @@ def test_cancellation_is_detected_while_awaiting_the_request_message(
     served.check_nothing_is_held()
 
 
-@pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_call_ends_at_its_deadline_on_the_server(served: EngineServer, connection: Connection, path: str):
-    connection.open(path, headers=[("grpc-timeout", "200m")])
-    served.watcher.await_event(Event.OVER)
-    served.check_nothing_is_held()
-
-
 def test_unary_response_is_sent_before_the_client_half_closes(connection: Connection):
     stream = connection.open(UNARY)
     connection.send_data(stream, grpc_message(b"message"))
@@ -90,14 +83,6 @@ def test_call_that_waited_for_memory_is_served():
         served.watcher.await_event(Event.READ, 3)
         connection.send_data(streams[-1], grpc_message(b"message"), end=True)
         assert connection.await_end(streams[-1]).is_ok
-
-
-@pytest.mark.parametrize("path", [UNARY, STREAM])
-def test_unary_and_stream_calls_reject_an_oversized_message(path: str):
-    options = [("grpc.max_receive_message_length", 100)]
-    with serve_engine(options=options) as served, Connection(served.address) as connection:
-        assert connection.call(path, bytes(101)).status == "8"
-        served.check_nothing_is_held()
 
 
 def fail(*_: object, **__: object) -> None:

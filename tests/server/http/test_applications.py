@@ -17,7 +17,7 @@ from http_calls import connect, post, read_answer, receive_all, request, write_r
 from http_servers import CONFIG, run_http
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.http import applications
 from tensor_reshape.server.http.applications import Application, build_from_environment
@@ -341,12 +341,6 @@ def test_environment_configures_the_application(monkeypatch: pytest.MonkeyPatch)
     app = build_from_environment()
     assert app.admission.max_requests == 7
     app.end()
-
-
-def test_invalid_environment_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("TENSOR_RESHAPE_MAX_CALLS", "none")
-    with pytest.raises(ConfigError, match="'none' is not a valid integer"):
-        build_from_environment()
 
 
 def test_uvicorn_serves_the_application_of_the_environment(tmp_path: Path):

@@ -15,8 +15,8 @@ import pytest
 from browsers import find_port, run_explorer
 from command_line import run_module
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
-from json_bodies import ANSWER, INFER_PATH
-from server_processes import ServerProcess
+from json_bodies import ANSWER
+from server_processes import ServerProcess, run_server
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.http import commands
 
@@ -27,20 +27,8 @@ TOKEN = "0123456789abcdef" * 2
 @contextmanager
 def run_http_command(*arguments: str, env: dict[str, str] | None = None) -> Iterator[tuple[ServerProcess, str]]:
     """Runs `tensor-reshape http` until the end of the block, and yields it with its address."""
-    command = [sys.executable, "-m", "tensor_reshape.cli", "http", "--log-format", "json", "--drain-seconds", "0"]
-    process = subprocess.Popen(
-        [*command, *arguments], stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
-    )
-    server = ServerProcess(process)
-    try:
-        server.read_addresses(0)
+    with run_server(*arguments, listen=(), command=("tensor_reshape.cli", "http"), env=env) as server:
         yield server, find_http(server)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        server.wait()
-        assert process.stderr is not None
-        process.stderr.close()
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +50,6 @@ def test_http_command_has_the_metrics_on_both_ports(running: tuple[ServerProcess
     for one in (address, str(record["address"])):
         reply = request(one, "GET", "/metrics")
         assert (reply.code, b"tensor_reshape_calls_total{" in reply.content) == (200, True)
-
-
-def test_rejection_is_in_the_log_of_the_http_command(running: tuple[ServerProcess, str]):
-    server, address = running
-    assert post(address, {}, headers={"x-request-id": "logged"}).code == 400
-    (line,) = server.await_records(1, "rejected", request_id="logged")
-    assert line["method"] == INFER_PATH
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

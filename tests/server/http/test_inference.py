@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from http_calls import Reply, connect, read_answer, request, write_request
-from http_servers import CONFIG, RunningPort, run_http
+from http_servers import CONFIG, run_http
 from infer_bodies import change_body, write_body
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.counted_methods import list_methods
@@ -179,13 +179,6 @@ def test_chunked_json_is_answered(address: str):
     with connect(address) as connection:
         connection.sendall(head.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
         assert read_answer(connection)[0] == 200
-
-
-def test_memory_is_free_after_binary_requests(shared: RunningPort):
-    body = write_body(binary=24)
-    for payload in (bytes(24), bytes(23)):
-        send_infer(shared.address, body, payload)
-        shared.await_free()
 
 
 def test_inference_is_counted_as_over_grpc():

@@ -54,13 +54,6 @@ def build_config(files: Certificates, *, is_mutual: bool = False) -> Config:
     return replace(CONFIG, tls_certificate=files.server, tls_key=files.server_key, tls_client_ca=client_ca)
 
 
-def trust(files: Certificates, *, has_certificate: bool = False) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(files.authority))
-    if has_certificate:
-        context.load_cert_chain(files.client, files.client_key)
-    return context
-
-
 def count(running: RunningPort) -> int:
     return len(running.port._connections)
 
@@ -77,11 +70,11 @@ def secure(files: Certificates) -> Iterator[RunningPort]:
 
 
 def test_call_over_tls_is_answered(files: Certificates, secure: RunningPort):
-    assert post(secure.address, context=trust(files)).document == ANSWER
+    assert post(secure.address, context=files.build_context()).document == ANSWER
 
 
 def test_large_body_over_tls_is_answered(files: Certificates, secure: RunningPort):
-    reply = post(secure.address, {"items": [{"question": QUESTION}] * 2000}, BATCH_PATH, context=trust(files))
+    reply = post(secure.address, {"items": [{"question": QUESTION}] * 2000}, BATCH_PATH, context=files.build_context())
     assert len(reply.document["results"]) == 2000
 
 
@@ -91,13 +84,13 @@ def test_large_response_over_tls_is_complete(files: Certificates, secure: Runnin
     body = change_body(body, parameters={"shape": "[-1]", "special_zero": True, "binary_data_output": True})
     headers = {LENGTH_HEADER: str(len(body))}
     sent = body + bytes(size)
-    reply = request(secure.address, "POST", "/v2/models/reshape/infer", sent, headers, context=trust(files))
+    reply = request(secure.address, "POST", "/v2/models/reshape/infer", sent, headers, context=files.build_context())
     assert reply.content.endswith(bytes(size))
     secure.await_free()
 
 
 def test_oversized_headers_over_tls_close_the_connection(files: Certificates, secure: RunningPort):
-    with trust(files).wrap_socket(connect(secure.address), server_hostname="localhost") as connection:
+    with files.build_context().wrap_socket(connect(secure.address), server_hostname="localhost") as connection:
         with contextlib.suppress(OSError):
             connection.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 4 * guards.MAX_HEAD_BYTES)
         with contextlib.suppress(ssl.SSLError):
@@ -107,7 +100,7 @@ def test_oversized_headers_over_tls_close_the_connection(files: Certificates, se
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 def test_old_versions_of_tls_are_rejected(files: Certificates, secure: RunningPort):
-    context = trust(files)
+    context = files.build_context()
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises(OSError):  # noqa: PT011 - an alert or a reset
@@ -117,7 +110,7 @@ def test_old_versions_of_tls_are_rejected(files: Certificates, secure: RunningPo
 def test_certificate_of_the_client_is_its_identity(files: Certificates):
     gate = Collector()
     with run_http(build_config(files, is_mutual=True), gates=[gate]) as running:
-        assert post(running.address, context=trust(files, has_certificate=True)).code == 200
+        assert post(running.address, context=files.build_context(has_certificate=True)).code == 200
     assert gate.identities == ["email:client@example.org"]
 
 
@@ -125,13 +118,13 @@ def test_identity_without_a_permission_is_rejected(files: Certificates, tmp_path
     (tmp_path / "authorization").write_text('[callers]\n"dns:other.example" = ["*"]')
     config = replace(build_config(files, is_mutual=True), authorization_file=tmp_path / "authorization")
     with run_http(config) as running:
-        assert post(running.address, context=trust(files, has_certificate=True)).code == 403
+        assert post(running.address, context=files.build_context(has_certificate=True)).code == 403
 
 
 def test_client_without_a_required_certificate_gets_no_response(files: Certificates):
     with run_http(build_config(files, is_mutual=True)) as running:
         with pytest.raises(OSError):  # noqa: PT011 - an alert or a reset
-            post(running.address, context=trust(files))
+            post(running.address, context=files.build_context())
         await_that(lambda: not count(running))
 
 
@@ -142,13 +135,13 @@ def test_changed_certificates_are_used_for_new_connections(tmp_path: Path, monke
         folder.mkdir()
     files, others = issue_certificates(old), issue_certificates(new, trustme.CA())
     with run_http(build_config(files)) as running:
-        assert post(running.address, context=trust(files)).code == 200
+        assert post(running.address, context=files.build_context()).code == 200
         replace_file(files.server_key, others.server_key.read_bytes())
         replace_file(files.server, others.server.read_bytes())
 
         def is_new() -> bool:
             try:
-                return post(running.address, context=trust(others)).code == 200
+                return post(running.address, context=others.build_context()).code == 200
             except ssl.SSLError:
                 return False
 
@@ -169,7 +162,9 @@ def test_client_that_does_not_complete_the_handshake_is_closed(
 def test_silent_client_after_the_handshake_is_closed(files: Certificates, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(guards, "HEAD_SECONDS", 0.2)
     with run_http(build_config(files)) as running, connect(running.address) as plain:
-        with trust(files).wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=True) as connection:
+        with files.build_context().wrap_socket(
+            plain, server_hostname="localhost", suppress_ragged_eofs=True
+        ) as connection:
             assert receive_all(connection) == b""
         await_that(lambda: not count(running))
 
@@ -179,7 +174,7 @@ def test_plain_text_to_a_tls_port_is_closed(files: Certificates, secure: Running
         connection.sendall(PROBE)
         assert b"HTTP" not in receive_all(connection)
     await_that(lambda: not count(secure))
-    assert post(secure.address, context=trust(files)).code == 200
+    assert post(secure.address, context=files.build_context()).code == 200
 
 
 def test_failed_handshakes_keep_no_places(secure: RunningPort):
@@ -228,22 +223,10 @@ def can_connect(address: str) -> bool:
 
 
 def test_draining_tls_port_does_not_wait_for_the_end_of_tls(files: Certificates, secure: RunningPort):
-    with trust(files).wrap_socket(connect(secure.address), server_hostname="localhost") as idle:
+    with files.build_context().wrap_socket(connect(secure.address), server_hostname="localhost") as idle:
         assert probe(idle) == 200
         secure.port.drain()
         await_that(lambda: not secure.port._thread.is_alive(), seconds=20.0)  # asyncio alone would wait 30 seconds
-
-
-def test_hurried_port_closes_busy_connections():
-    service = SlowService()
-    with run_http(service=service) as running, connect(running.address) as busy:
-        busy.sendall(BATCH)
-        service.await_arrival()
-        hurry = threading.Event()
-        hurry.set()
-        running.port.end(hurry)
-        assert not receive_all(busy).startswith(b"HTTP/1.1 200")
-        service.await_stop()
 
 
 def test_request_that_exceeds_the_grace_is_ended():

@@ -1,6 +1,6 @@
 """One stream as a state machine: its messages, its responses, and every rejection."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from unittest.mock import patch
 
@@ -10,40 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from call_counts import count_calls
+from raw_streams import SIX, STRIDED, begin, chunk
 from tensor_reshape.rules import layouts
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response, encode_chunk
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response
 from tensor_reshape.wire.tensors import TensorView
 
-U8, F32 = tensor_pb2.DATA_TYPE_U8, tensor_pb2.DATA_TYPE_F32
+U8 = tensor_pb2.DATA_TYPE_U8
 LIMITS = Limits(max_output_bytes=4096, max_tensor_bytes=2**20)
-SIX, GATHERED = bytes(range(6)), bytes([0, 3, 1, 4, 2, 5])
-
-
-def begin(
-    dims: Sequence[int] = (6,),
-    target: Sequence[int] = (-1,),
-    strides: Sequence[int] = (),
-    data_type: "tensor_pb2.DataType.ValueType" = U8,
-    **fields: object,
-) -> bytes:
-    tensor = tensor_pb2.Tensor(data_type=data_type, dims=dims, strides=strides)
-    shape = tensor_pb2.Tensor(
-        data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
-    )
-    header = reshape_pb2.ReshapeRequest(shape=shape, data=tensor, **{"special_zero": False, **fields})  # type: ignore[arg-type]
-    return reshape_pb2.StreamReshapeRequest(reshape=header).SerializeToString()
-
-
-def chunk(offset: int, payload: bytes) -> bytes:
-    return encode_chunk(offset, memoryview(payload))
-
-
-STRIDED = begin((3, 2), (6,), (1, 3))
+GATHERED = bytes([0, 3, 1, 4, 2, 5])
 
 
 class Session:
