@@ -2,7 +2,7 @@
 
 `python -m benchmarks --useful` measures the project's performance goals. `--into docs/benchmarks` writes the report,
 and `--readme README.md` writes the README's table. `benchmarks/install-peers` installs the peers. `ab` compares two
-versions of this project, and `rest` compares HTTP with gRPC. These two need no peers. See docs/benchmarks/README.md.
+versions of this project, and needs no peers. See docs/benchmarks/README.md.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from benchmarks.suites.ab import BASE
 from benchmarks.tables import RUNS, Table
 
 _USEFUL = "useful"
-_SUITES = (_USEFUL, "ab", "rest")
+_SUITES = (_USEFUL, "ab")
 _REPORT = "results.md"
 _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 

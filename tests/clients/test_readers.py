@@ -36,7 +36,3 @@ def test_protobufjs_decodes_every_server_response(
 
     assert f"protobufjs {version}".startswith(f"{name}.")
     assert find_differences(program, server, loader=loader) == []
-
-
-def test_protobuf_es_decodes_every_server_response(find_program: Callable[[str], Program], server: ServerProcess):
-    assert find_differences(find_program("connect_node"), server) == []

@@ -59,8 +59,8 @@ LANGUAGES = {
 """`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` block,
 and tests/server/security/test_permissions.py reads the `toml` block."""
 FOREIGN = {"js", "ts", "go", "cpp", "java", "py"}
-"""Blocks in these languages are parts of files that tests/clients, tests/frameworks and test_moving.py run."""
-RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
+"""Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and test_moving.py run."""
+RUN = ("examples/clients", "examples/moving")
 RUN_ELSEWHERE = ("arrays.md:", *(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md")))
 """Pages whose blocks tests/frameworks or `scripts/verify adapters` runs."""
 ADDRESS = "localhost:50051"

@@ -34,6 +34,7 @@ def main() -> int:
     versions, lacking = install_all(programs)
     ready = [program for program in programs if program.name in versions]
     differences = [difference for table in TABLES for difference in show_table(table, ready)]
+    differences += [difference for program in ready if program.page for difference in check_page(program)]
     print("", *[f"- {program.title}: {versions[program.name]}" for program in ready], *lacking, *differences, sep="\n")
     return 1 if lacking or differences else 0
 
@@ -70,6 +71,13 @@ def show_table(table: str, programs: list[Program]) -> list[str]:
     print(*[f"- {name}, {row}: {cell.why}" for name, row, cell in cells if cell.why], sep="\n")
     wrong = [f"{name}, {row}: {difference}" for name, row, cell in cells for difference in cell.differences]
     return [*failed, *wrong]
+
+
+def check_page(program: Program) -> list[str]:
+    """Makes the shortest call of a client, and returns what differs from the page that shows it."""
+    with run_server(*program.server) as server:
+        difference = program.find_page_difference(program.find_address(server))
+    return [f"{program.name}, {program.page}: {difference}"] if difference else []
 
 
 if __name__ == "__main__":

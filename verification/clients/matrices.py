@@ -36,16 +36,15 @@ class Cell:
         return f"({count})" if self.why else count
 
 
-def run_table(program: Program, table: str, address: str, row_calls: int | None = None) -> dict[str, Cell]:
+def run_table(program: Program, table: str, address: str) -> dict[str, Cell]:
     """Makes the calls of a table with a client, and returns the results of each row.
 
     Args:
         program: the client.
         table: the protocol.
         address: the address of the server.
-        row_calls: the number of calls of each row, spread evenly over the row; None makes all calls.
     """
-    rows = {name: thin(list_calls(program, name, make()), row_calls) for name, make in TABLES[table].items()}
+    rows = {name: list_calls(program, name, make()) for name, make in TABLES[table].items()}
     answers = iter(program.ask(address, [call for calls in rows.values() for call in calls]))
     cells = {}
     for name, calls in rows.items():
@@ -64,13 +63,6 @@ def list_calls(program: Program, row: str, calls: list[ForeignCall]) -> list[For
         return []
     failure = Failure(_CODES[int(str(exception["code"]))], str(exception.get("reason", "")))
     return [replace(call, failure=failure, seconds=min(call.seconds, 5.0)) for call in calls]
-
-
-def thin(calls: list[ForeignCall], count: int | None) -> list[ForeignCall]:
-    """Returns this number of calls at even distances, or all calls if there are fewer."""
-    if count is None or len(calls) <= count:
-        return calls
-    return [calls[index * (len(calls) - 1) // (count - 1)] for index in range(count)]
 
 
 def write_matrix(table: str, columns: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:

@@ -2,21 +2,22 @@
 
 A program is a folder of `tests/clients/programs`:
 
-- `about.json`: `title`, the protocols whose tables it supports (`tables`), the flags of the server that it calls
-  (`server`), whether it calls the HTTP port (`http`), `page`, `row_calls` if each call starts a process, and
-  `exceptions`: the rows in which this client must get a different result. Each exception has `why`, the `code` that
-  ends its calls, and the `reason` in the details, if any.
+- `about.json`: `title`, whether `.ci/run` tests it (`tested`), the protocols whose tables it supports (`tables`), the
+  flags of the server that it calls (`server`), whether it calls the HTTP port (`http`), `page`, and `exceptions`: the
+  rows in which this client must get a different result. Each exception has `why`, the `code` that ends its calls, and
+  the `reason` in the details, if any.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
-  `tests/clients/shared`. PROTOS is the folder of the protobuf definition, EXAMPLES is that of the examples, GOOGLEAPIS
-  is one with `google/rpc`, and PYTHON is an interpreter that has uv. The script writes the file `versions`. It ends
-  with 77, and a message on stderr, if the machine lacks something and cannot download it.
-- `debian-packages`: the Debian packages that the client needs, if any. `.ci/run` installs them.
+  `tests/clients/shared`, and the folder of `page` as `example`. PROTOS is the folder of the protobuf definition,
+  GOOGLEAPIS is one with `google/rpc`, and PYTHON is an interpreter that has uv. The script writes the file `versions`.
+  It ends with 77, and a message on stderr, if the machine lacks something and cannot download it.
+- `debian-packages`: the Debian packages that the client needs, if any. `.ci/run` installs those of the
+  programs that it tests.
 - `run`: makes calls. The first line on stdin is JSON with the server's `address`, the folders `protos` and
   `googleapis`, and `descriptors` (a FileDescriptorSet in base64). Each further line is a call as `ForeignCall.to_json`
   writes it. The program prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` if the call
   fails. The client decodes `reason` and `metadata` from the details of the status.
-- `page`: makes the shortest call to an address. It is the file that `about.json` calls `page`. A page of docs/how-to
-  shows it, with its output as comments.
+- `page`: makes the shortest call to an address. The file of this call is in `examples/clients`, and `about.json` names
+  it `page`. A page of docs/how-to shows it, with its output as comments.
 
 Environments are kept in `.venv-clients`. An environment is made again if one of the files above changes.
 """
@@ -26,6 +27,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,12 +52,14 @@ from verification.clients.answers import Answer
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/clients/programs"
 SHARED = ROOT / "tests/clients/shared"
-PROTOS, EXAMPLES = ROOT / "protos", ROOT / "examples/clients"
+PROTOS = ROOT / "protos"
 ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
 _INSTALL_SECONDS, _RUN_SECONDS = 900, 400
-_OPTIONAL: Mapping[str, Any] = {"server": (), "http": False, "page": "", "row_calls": None, "exceptions": {}}
+_OPTIONAL: Mapping[str, Any] = {"tested": False, "server": (), "http": False, "page": "", "exceptions": {}}
 """Defaults for `about.json`, in the order of the attributes of `Program`."""
+_PRINTED = re.compile(r"^.*(?:\b(?:log|print|[Pp]rintln|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
+"""The comment of a line that prints: its output."""
 _LACKING = 77
 """The exit code of `install` if the machine lacks something. automake uses the same code."""
 
@@ -72,21 +76,20 @@ class Program:
         name: the name of its folder.
         title: the name that the tables show.
         tables: the protocols that the client supports.
+        is_tested: whether `.ci/run` tests it; `scripts/verify clients` runs every client.
         server: additional flags of its server.
         is_http: whether it calls the HTTP port of its server.
         page: the file in the repository that a page of docs/how-to shows; empty if there is none.
-        row_calls: the number of calls of a row in `scripts/test`; None makes all calls, as `scripts/verify clients`
-            does.
         exceptions: the different results that this client must get, by row.
     """
 
     name: str
     title: str
     tables: Sequence[str]
+    is_tested: bool
     server: Sequence[str]
     is_http: bool
     page: str
-    row_calls: int | None
     exceptions: Mapping[str, Mapping[str, object]]
 
     @property
@@ -120,6 +123,8 @@ class Program:
         shutil.rmtree(self.environment, ignore_errors=True)
         shutil.copytree(SHARED, self.environment)
         shutil.copytree(self.source, self.environment, dirs_exist_ok=True)
+        if self.page:
+            shutil.copytree((ROOT / self.page).parent, self.environment / "example")
         done = self._call("install", "", _INSTALL_SECONDS)
         if done.returncode == _LACKING:
             raise LackingError(done.stderr.strip())
@@ -138,13 +143,18 @@ class Program:
             raise RuntimeError(message)
         return answers
 
-    def run_page(self, address: str) -> str:
-        """Makes the shortest call, and returns the output, including errors."""
+    def find_page_difference(self, address: str) -> str:
+        """Returns the output of the shortest call if it is not in the file's comments, or if no page shows the file."""
+        text = (ROOT / self.page).read_text()
+        pages = "".join(page.read_text() for page in (ROOT / "docs/how-to").glob("*.md"))
+        if f"\n{text}```\n" not in pages:
+            return f"no page of docs/how-to shows {self.page}"
         done = self._call("page", "", _RUN_SECONDS, address)
-        return done.stdout + done.stderr
+        printed = done.stdout + done.stderr
+        return printed if printed.split() != " ".join(_PRINTED.findall(text)).split() else ""
 
     def _call(self, script: str, text: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
-        folders = {"PROTOS": str(PROTOS), "EXAMPLES": str(EXAMPLES), "GOOGLEAPIS": str(GOOGLEAPIS)}
+        folders = {"PROTOS": str(PROTOS), "GOOGLEAPIS": str(GOOGLEAPIS)}
         return subprocess.run(
             [self.environment / script, *arguments],
             cwd=self.environment,
@@ -158,10 +168,10 @@ class Program:
 
     def _compute_digest(self) -> str:
         digest = hashlib.sha256(sys.version.encode())
-        # The installation does not read folders that its script does not name.
-        script = (self.source / "install").read_text()
-        named = [folder for name, folder in (("$PROTOS", PROTOS), ("$EXAMPLES", EXAMPLES)) if name in script]
-        for folder in (self.source, SHARED, *named):
+        # The installation does not read the protobuf definition if its script does not name it.
+        named = [PROTOS] if "$PROTOS" in (self.source / "install").read_text() else []
+        example = [(ROOT / self.page).parent] if self.page else []
+        for folder in (self.source, SHARED, *example, *named):
             for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"):
                 digest.update(f"{file.relative_to(ROOT)}\n".encode())
                 digest.update(file.read_bytes())
