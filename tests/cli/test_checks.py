@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import onnx
-import pytest
 from onnx import parser
 
 from command_line import ask, run_command
@@ -84,12 +83,6 @@ def test_check_command_prints_one_error_line_for_invalid_model_files(tmp_path: P
     assert outcome.errors == [f"Error: {path}: not an ONNX model: it is not a ModelProto"]
     outcome = run_command("check", "--json", path)
     assert (outcome.code, outcome.errors, "not an ONNX model" in json.loads(outcome.output)["error"]) == (2, [], True)
-
-
-def test_check_command_rejects_a_truncated_model(tmp_path: Path):
-    path = save(tmp_path, GOOD)
-    path.write_bytes(path.read_bytes()[:-3])
-    assert run_command("check", path).errors == [f"Error: {path}: not an ONNX model: it is not a ModelProto"]
 
 
 def test_check_command_writes_nothing_for_an_invalid_model(tmp_path: Path):
@@ -210,17 +203,10 @@ def test_check_command_names_what_a_profile_leaves_undecided(tmp_path: Path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("profile", "message"),
-    [
-        ("z=1", "--profile: the model has no input z; its inputs are x, w"),
-        ("x=1", "--profile: the shape [1] of x has rank 1; the model declares [batch, 16, 4, 4], of rank 4"),
-        ("x=1x3x4x4", "--profile: dim 1 of x is 3; the model declares 16"),
-    ],
-)
-def test_check_command_rejects_wrong_profiles_with_one_line(tmp_path: Path, profile: str, message: str):
-    outcome = run_command("check", "--profile", profile, save(tmp_path, FROZEN))
-    assert (outcome.code, outcome.text, outcome.errors) == (2, "", [f"Error: {message}"])
+def test_check_command_rejects_a_wrong_profile_with_one_line(tmp_path: Path):
+    outcome = run_command("check", "--profile", "x=1x3x4x4", save(tmp_path, FROZEN))
+    message = "Error: --profile: dim 1 of x is 3; the model declares 16"
+    assert (outcome.code, outcome.text, outcome.errors) == (2, "", [message])
 
 
 def test_check_command_rejects_profiles_with_different_numbers_of_shapes(tmp_path: Path):

@@ -20,7 +20,7 @@ from tensor_reshape.client import (
     infer_locally,
 )
 from tensor_reshape.client.arguments import read_data_type, read_integers, read_operation
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.operations import OPERATIONS
 
 NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
 SIX = np.arange(6, dtype=np.float32)
@@ -142,19 +142,6 @@ def test_special_zero_none_raises_special_zero_missing():
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError) as caught:
         client.reshape(SIX, [6], special_zero=None)  # type: ignore[call-overload] # wrong on purpose
     assert caught.value.reason is Reason.SPECIAL_ZERO_MISSING
-
-
-SPELLINGS = {
-    RESHAPE: ["reshape", "Reshape", "Reshape-1", "RESHAPE", "OPERATION_RESHAPE"],
-    STATIC_RESHAPE: ["static_reshape", "StaticReshape", "StaticReshape-1"],
-    DYNAMIC_RESHAPE: ["DynamicReshape", "dynamic-reshape"],
-}
-
-
-def test_operation_name_is_accepted_in_every_usual_spelling():
-    assert {operation: {*map(read_operation, names)} for operation, names in SPELLINGS.items()} == {
-        operation: {operation} for operation in SPELLINGS
-    }
 
 
 @pytest.mark.parametrize("name", ["transpose", "", "Reshape-2", None, 3, ["reshape"]], ids=repr)

@@ -52,10 +52,6 @@ def watch(*lines: str, **environment: str) -> list[str]:
     return run(WATCH, *lines, **environment).stdout.splitlines()
 
 
-def test_fast_polling_imports_grpc_without_the_event_engine():
-    assert watch(TRIED, SWITCH) == [EXPERIMENTS, "True"]
-
-
 def test_use_fast_polling_leaves_no_environment_variable_for_child_processes():
     assert watch(TRIED, SWITCH, f"print({VARIABLE!r} in os.environ)")[-1] == "False"
 
@@ -85,10 +81,6 @@ def test_use_fast_polling_respects_grpc_experiments_set_by_the_user(value: str):
 )
 def test_use_fast_polling_affects_only_tested_grpcio_releases(version: str, is_tried: bool):
     assert (watch(PRETEND.format(version=version), SWITCH) == [EXPERIMENTS, "True"]) is is_tried
-
-
-def test_importing_the_client_does_not_import_grpc():
-    assert watch(TRIED, "import tensor_reshape.client") == []
 
 
 def test_grpc_core_knows_the_disabled_experiment():

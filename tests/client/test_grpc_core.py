@@ -1,7 +1,5 @@
 """Unary calls on gRPC's core: for every outcome, the caller sees the same as with a call of grpcio's public API."""
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,28 +30,13 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status, encode_rejection
 from tensor_reshape.wire.tensors import TensorView
-from waits import interrupt
+from waits import interrupt_call
 
 GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
 NOBODY = "127.0.0.1:1"
 PATH = f"/{SERVICE}/StaticReshape"
 SIX = np.arange(6, dtype=np.float32)
 SECONDS = 60.0
-INTERRUPTED = """
-import math, signal, sys
-import numpy as np
-from tensor_reshape.client import Client
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
-with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
-    try:
-        client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
-    except (KeyboardInterrupt, RuntimeError) as error:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # A signal that arrives while a condition releases its lock raises "cannot release un-acquired lock".
-        if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
-            print("interrupted")
-"""
 
 
 class End(NamedTuple):
@@ -217,32 +200,9 @@ def test_killed_server_raises_unavailable(grpc_api: GrpcApi):
 def test_ctrl_c_cancels_a_call_in_client_and_server(grpc_api: GrpcApi):
     held = Held()
     with run_stock({"StaticReshape": held}) as address:
-        command = [sys.executable, "-c", INTERRUPTED, address, grpc_api]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                assert held.entered.wait(SECONDS)
-                written = interrupt(process)  # would fail if the call still waited for its response
-            finally:
-                process.kill()
+        call = "client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)"
+        assert interrupt_call(address, grpc_api, call, held.entered) == "interrupted\n"
         assert held.left.wait(SECONDS)
-    assert (written, process.returncode) == ("interrupted\n", 0)
-
-
-def test_channel_interceptor_sees_every_call():
-    seen = []
-
-    class Watch(grpc.UnaryUnaryClientInterceptor):
-        def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
-            self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
-        ) -> object:
-            seen.append(client_call_details.method)
-            return continuation(client_call_details, request)
-
-    with run_stock({"StaticReshape": answer}) as address:
-        transport = open_transport(grpc.insecure_channel(address), "auto", [Watch()])
-        transport.send(PATH, b"", SECONDS, ())
-        transport.close()
-    assert seen == [PATH]
 
 
 def test_client_uses_grpc_core_api_unless_public_is_requested():

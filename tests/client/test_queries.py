@@ -9,13 +9,10 @@ from tensor_reshape.client import (
     Client,
     Dim,
     DimLike,
-    InferredShape,
     Interval,
     InvalidRequestError,
     Reason,
-    ReshapeError,
     ShapeQuery,
-    infer_locally,
 )
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_dims, split_queries
 from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
@@ -83,28 +80,10 @@ def test_numbers_above_s64_in_a_query_are_rejected(
     assert (caught.value.reason, caught.value.field) == (reason, field)
 
 
-QUERIES = [
-    ShapeQuery(data_shape=["N", 4], shape=["M", 2], special_zero=False, explain=True),
-    ShapeQuery(data_shape=[2, 3], shape=[4], special_zero=False, explain=True),
-    ShapeQuery(data_shape=[2, 3], shape=[3, 2], special_zero=False),
-    ShapeQuery(data_from=2, shape=[-1], special_zero=False),
-    ShapeQuery(data_from=1, shape=[-1], special_zero=False),
-    ShapeQuery(shape=None, special_zero=True),
-]
-
-
 def test_large_batch_is_split_unless_queries_use_data_from():
-    plain, linked = QUERIES[0], ShapeQuery(data_from=0, shape=[-1], special_zero=False)
+    plain, linked = (
+        ShapeQuery(**data, shape=[-1], special_zero=False) for data in ({"data_shape": [6]}, {"data_from": 0})
+    )
     many = [plain] * MAX_CALL_QUERIES
     assert [len(piece) for piece in split_queries([*many, plain])] == [MAX_CALL_QUERIES, 1]
     assert [len(piece) for piece in split_queries([*many, linked])] == [MAX_CALL_QUERIES + 1]
-
-
-def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
-    if isinstance(answer, InferredShape):
-        return answer.dims, answer.conditions, answer.origins, answer.groups
-    return type(answer), answer.reason, answer.message, answer.field, answer.metadata
-
-
-def test_infer_locally_returns_the_same_results_as_a_server(client: Client):
-    assert [*map(describe, client.infer_shapes(QUERIES))] == [*map(describe, infer_locally(QUERIES))]

@@ -64,11 +64,6 @@ def test_size_of_a_product_gives_the_size_of_its_only_name():
     model = parse("1,256", "float[batch,16,4,4] x, float[pairs,8] k")
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*batch"
     assert decide(model, {"k": (8, 8)}).data == (4, 16, 4, 4)
-
-
-def test_odd_size_of_a_double_is_rejected():
-    model = parse("1,256", "float[batch,16,4,4] x, float[pairs,8] k")
-    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*batch"
     with pytest.raises(
         ProfileError, match=re.escape("dim 0 of k is 7; the model declares 2*batch, which is 7 for no batch")
     ):

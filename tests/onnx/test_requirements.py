@@ -51,11 +51,6 @@ def test_frozen_height_and_width_are_solved_with_two_nodes():
     ]
 
 
-def test_constant_image_size_in_a_target_requires_a_divisible_input():
-    report = check(reshape(-1, 1, 3, 3, 224, 224), "float[batch,9,h,w] x")
-    assert list_lines(report) == ["50176 divides batch*h*w (node y)"]
-
-
 def test_wrong_head_count_restricts_the_sequence_length():
     report = check(reshape(-1, 6, 10, 64), "float[batch,seq,768] x")
     assert list_lines(report) == ["5 divides batch*seq (node y)"]

@@ -101,17 +101,6 @@ def test_declared_shape_of_an_operator_that_onnx_does_not_know_is_believed():
     assert str(report.findings[0]) == "y: [b, 8] under [-1, 4] is [2*b, 4]"
 
 
-def test_declared_shape_that_no_node_computes_is_ignored():
-    """onnxruntime runs this model for every t."""
-    report = check(
-        """g (float[b,t,64] x) => (float[] y) <float[b,5,64] c> {
-            c = Relu(x) s = Constant<value_ints=[-1,64]>() r = Reshape(c, s) d = Shape(x) y = Reshape(r, d)
-        }"""
-    )
-    assert report.verdict is ModelVerdict.OK
-    assert report.claims == ("the model declares dim 1 of c as 5; its node gives 8 for b=2 t=8",)
-
-
 @pytest.mark.parametrize("node", ["Concat<axis=0>(k, k)", "Reshape(z, k)"])
 def test_items_of_a_long_list_get_no_names(node: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tensor_reshape.onnx.symbols.infer_symbolic_shapes", lambda *_, **__: pytest.fail("used"))

@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,8 @@ from packaging.utils import canonicalize_name
 
 from bare_servers import find_free_port
 from certificates import issue_certificates
-from containers import (
-    MODEST,
-    find_runtime,
-    inspect,
-    podman,
-    read_until_listening,
-    run_beside,
-    run_container,
-    run_until_end,
-)
 from locks import read_pins
 from manifests import PROBES, build_podman_flags, find_container, find_pod, find_renderer, list_ports, parse_bytes
-from pod_programs import COUNT_HITS, DESCRIBE_IMAGE, FLOOD, IDENTIFY, PROBE, READ_STATUS, SCRAPE
 from tensor_reshape.client import Client
 
 pytestmark = [
@@ -52,6 +42,188 @@ READY_SECONDS = 60
 STOP_SECONDS = 30
 SECRET = "tensor-reshape-tls"
 CERTIFICATES = Path("/etc/ssl/certs")
+HOSTILE = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
+# Inside another container, limits cannot be raised to podman's defaults.
+MODEST = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
+
+# Python programs that run in the network of a container, or inside it.
+DESCRIBE_IMAGE = """
+import importlib.util, json, os, shutil, subprocess, sys
+from importlib.metadata import distributions
+
+LIST_INSTALLERS = "import importlib.util; print(*filter(importlib.util.find_spec, ('pip', 'ensurepip')))"
+status = dict(line.split(":\\t", 1) for line in open("/proc/1/status").read().splitlines())
+tools = ("pip", "pip3", "uv", "cc", "gcc", "c++", "clang", "make")
+
+def list_installers(python):
+    return subprocess.run([python, "-c", LIST_INSTALLERS], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+print(json.dumps({
+    "command": open("/proc/1/cmdline").read().split("\\0"),
+    "uids": status["Uid"].split(),
+    "capabilities": status["CapEff"],
+    "tools": list(filter(shutil.which, tools)),
+    "installers": list_installers(sys.executable),
+    "installers_of_the_base": list_installers(os.path.realpath(sys.executable)),
+    "has_pip_conf": os.path.exists("/etc/pip.conf"),
+    "installed": [(one.name, one.version) for one in distributions()],
+    "bill": open("/opt/tensor-reshape/sbom.cdx.json").read(),
+}))
+"""
+
+READ_STATUS = """
+import json, os
+from tensor_reshape.server.process.resources import find_cgroup_limit
+
+fields = dict(line.split(":\\t", 1) for line in open("/proc/1/status").read().splitlines() if ":\\t" in line)
+is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+print(json.dumps({**fields, "is_read_only": is_read_only, "memory": find_cgroup_limit()}))
+"""
+
+PROBE = """
+import sys, grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", [("grpc.enable_http_proxy", 0)]) as channel:
+    stub = health_pb2_grpc.HealthStub(channel)
+    response = stub.Check(health_pb2.HealthCheckRequest(service=sys.argv[3]), timeout=float(sys.argv[2]))
+print(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
+"""
+"""Checks the health as the kubelet does: without TLS, for the whole server."""
+
+FLOOD = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+
+CLIENTS, SECONDS, SIZE = 16, 4, 2**24
+DATA = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[SIZE // 4], data=bytes(SIZE))
+SHAPE = reshape_pb2.TargetShape(items=[-1, 4])
+REQUEST = reshape_pb2.StaticReshapeRequest(data=DATA, shape=SHAPE, special_zero=True).SerializeToString()
+OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+
+def call(_):
+    answered, end = 0, time.monotonic() + SECONDS
+    with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", OPTIONS) as channel:
+        while time.monotonic() < end:
+            try:
+                channel.unary_unary("/tensor_reshape.v1.ReshapeService/StaticReshape")(REQUEST, timeout=60)
+            except grpc.RpcError as error:  # on a busy machine a client may stall, and the server then ends its call
+                if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+            else:
+                answered += 1
+    return answered
+
+with ThreadPoolExecutor(CLIENTS) as pool:
+    print(sum(pool.map(call, range(CLIENTS))))
+"""
+"""Clients with a connection each send the largest messages for some seconds. It prints the number of responses."""
+
+COUNT_HITS = """
+from pathlib import Path
+
+events, failures = Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.failcnt")  # cgroup 2, and 1
+lines = events.read_text().splitlines() if events.exists() else ["max " + failures.read_text()]
+print(*(count for name, count in map(str.split, lines) if name == "max"))
+"""
+"""Prints how often its container has reached its memory limit."""
+
+IDENTIFY = """
+import sys, grpc
+from pathlib import Path
+from tensor_reshape.client import CallTimeoutError, Client, UnavailableError
+
+folder, port = Path(sys.argv[1]), sys.argv[2]
+authority, key, chain = ((folder / f"{name}.pem").read_bytes() for name in ("ca", "client-key", "client"))
+for pair, timeout in (((key, chain), 60), ((), 2)):
+    with Client(f"localhost:{port}", credentials=grpc.ssl_channel_credentials(authority, *pair)) as client:
+        try:
+            print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=timeout).known)
+        except (UnavailableError, CallTimeoutError):
+            print("rejected")
+"""
+"""Makes a call with a certificate, then without one."""
+
+SCRAPE = """
+import sys, urllib.request
+
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+print(opener.open(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=60).read().decode())
+"""
+"""Scrapes the metrics as Prometheus does."""
+
+
+def podman(*arguments: str | Path, check: bool = True, timeout: float | None = None) -> str:
+    """Runs podman and returns its output."""
+    # systemd must not run the health check on a schedule, because the tests run it themselves.
+    env = {**os.environ, "DISABLE_HC_SYSTEMD": "true"}
+    command = ["podman", *arguments]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, timeout=timeout, env=env)
+    return result.stdout.strip()
+
+
+@cache
+def find_runtime(image: str) -> tuple[str, ...]:
+    """Returns the options of podman with which a container of the image starts. If none do, the test is skipped.
+
+    podman's default may be unable to do so, for example crun on a machine with hybrid cgroups.
+    """
+    errors = []
+    for options in ((), ("--runtime=runc",), ("--runtime=crun",)):
+        command = ["podman", *options, "run", "--rm", "--network=none", "--entrypoint=true", *MODEST, image]
+        tried = subprocess.run(command, capture_output=True, text=True, check=False)
+        if tried.returncode == 0:
+            return options
+        errors.append(tried.stderr.strip())
+    pytest.skip(f"podman cannot start a container here: {errors}")
+
+
+def inspect(name: str) -> dict[str, Any]:
+    (description,) = json.loads(podman("inspect", name))
+    assert isinstance(description, dict)
+    return description
+
+
+def read_until_listening(container: str) -> dict[str, Any]:
+    """Reads the log until the server listens, and returns that record."""
+    command = ["podman", "logs", "--follow", container]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follower:
+        assert follower.stdout is not None
+        try:
+            for line in follower.stdout:
+                record = json.loads(line) if line.startswith("{") else {}
+                if record.get("message") == "listening":
+                    return dict(record)
+        finally:
+            follower.kill()
+    message = "the server ended before it listened"
+    raise RuntimeError(message)
+
+
+def run_container(image: str, *options: str) -> AbstractContextManager[str]:
+    """Runs the command of the image until the end of the block. If a test fails, pytest shows the log."""
+    return run_until_end(image, [*HOSTILE, *options])
+
+
+@contextmanager
+def run_until_end(image: str, options: Sequence[str], arguments: Sequence[str] = ()) -> Iterator[str]:
+    """Runs a container with these options of `podman run` and arguments of the image until the end of the block."""
+    container = podman(*find_runtime(image), "run", "--detach", *MODEST, *options, image, *arguments)
+    try:
+        read_until_listening(container)
+        yield container
+    finally:
+        podman("logs", container, check=False)
+        podman("rm", "--force", "--time=0", container)
+
+
+def run_beside(container: str, program: str, *arguments: object) -> list[str]:
+    """Runs a Python program on this machine in the network of the container, and returns the words that it prints."""
+    namespace = f"--net=/proc/{inspect(container)['State']['Pid']}/ns/net"
+    command = ["nsenter", namespace, sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
 @pytest.fixture(scope="module")

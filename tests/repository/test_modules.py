@@ -27,6 +27,7 @@ PRODUCT = {
 TESTED_ELSEWHERE = {
     "client/base.py": "client/test_parity.py",  # the tests of the two derived clients cover it
     "client/defaults.py": "client/test_options.py",  # two numbers
+    "client/sync_calls.py": "client/test_retries_on_the_wire.py",  # the same tests make calls of both clients
     "rules/limits.py": "rules/test_inference.py",  # a table without a function
     "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims
     "server/builtin/methods.py": "server/builtin/test_calls.py",  # data about methods
