@@ -41,14 +41,8 @@ TESTED_ELSEWHERE = {
     "server/options.py": "server/test_main.py",  # the options of the command `serve`
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
     "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
-    # Fields without a function. The tests of Config check all settings and their bounds.
-    "server/settings/bounds.py": "server/test_config.py",
-    "server/settings/callers.py": "server/test_config.py",
-    "server/settings/quotas.py": "server/test_config.py",
     "server/service/method_tables.py": "server/handlers/test_servers.py",  # fields without a function
     "server/service/works.py": "server/service/test_methods.py",  # tables
-    "server/settings/serving.py": "server/test_config.py",
-    "server/settings/observations.py": "server/test_config.py",
     "server/transport/credentials.py": "server/security/test_certificates.py",  # it serves with the certificates
 }
 """Modules without a test file of their name, and the file that tests each of them."""

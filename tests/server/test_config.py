@@ -9,7 +9,7 @@ import pytest
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.server.config import SETTINGS, Config, ConfigError, TlsFiles, fit_memory, is_address
-from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
+from tensor_reshape.server.settings import MEMORY_BUDGET_BYTES
 
 # With these values, the bounds of different settings do not interfere.
 ROOMY = {"memory_budget_bytes": 2**45}

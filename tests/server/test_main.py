@@ -11,7 +11,7 @@ import pytest
 
 from tensor_reshape.server.__main__ import is_instrumented, serve
 from tensor_reshape.server.config import SETTINGS, Config
-from tensor_reshape.server.settings.declarations import Setting
+from tensor_reshape.server.settings import Setting
 
 OTHER_VALUES: dict[type, str] = {bool: "0", str: "another", Path: __file__}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tensor_reshape.rules.sizes import format_size
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.settings.declarations import Setting, list_settings
+from tensor_reshape.server.settings import Setting, list_settings
 from verification.document.tables import collapse_lines, join_cells
 
 # A dataclass takes the fields of its bases in the reverse order: this is the order of `--help`.

@@ -23,7 +23,7 @@ from tensor_reshape.server.options import FAULTS, build_config, build_option
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
+from tensor_reshape.server.settings import VARIABLE_PREFIX
 from tensor_reshape.server.transport.engines import choose_engine
 
 # Other modules import the packages of the extra `[server]` only when they need them. They are looked for here, so that

@@ -20,17 +20,18 @@ from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.server.settings.bounds import (
+from tensor_reshape.server.settings import (
     LEAST_BUDGET_FACTOR,
     MEMORY_BUDGET_BYTES,
     MIN_MESSAGE_BYTES,
     BoundSettings,
+    CallerSettings,
+    ObservationSettings,
+    QuotaSettings,
+    ServingSettings,
+    Setting,
+    list_settings,
 )
-from tensor_reshape.server.settings.callers import CallerSettings
-from tensor_reshape.server.settings.declarations import Setting, list_settings
-from tensor_reshape.server.settings.observations import ObservationSettings
-from tensor_reshape.server.settings.quotas import QuotaSettings
-from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
 """Number of copies of a message in memory, which are the request, the response, and the transport's send buffer."""
@@ -102,9 +103,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             metrics_listen=None,  # the supervisor process serves the metrics of all workers
             workers=1,
             memory_budget_bytes=2 * self.memory_budget_bytes // self.shares,
-            max_calls=-(
-                -self.max_calls // self.workers
-            ),  # a worker's share is rounded up, because each worker must admit at least one call
+            max_calls=-(-self.max_calls // self.workers),  # rounded up, so that each worker admits at least one call
         )
 
     def for_http(self, http_listen: str) -> "Config":

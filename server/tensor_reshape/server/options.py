@@ -16,7 +16,7 @@ from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.server.config import Config, count_shares, fit_memory
 from tensor_reshape.server.process.resources import find_available_memory
-from tensor_reshape.server.settings.declarations import Setting
+from tensor_reshape.server.settings import Setting
 
 CHECK = "check_config"
 """The name of the option --check-config."""

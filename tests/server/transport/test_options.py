@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
+from tensor_reshape.server.settings import MEMORY_BUDGET_BYTES
 from tensor_reshape.server.transport.options import MAX_METADATA_BYTES, build_options
 
 STOCK_PING_MS = 10_000  # the shortest ping interval of a stock client (gRFC A8)

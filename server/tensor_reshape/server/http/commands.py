@@ -22,7 +22,7 @@ from tensor_reshape.server.options import build_config, build_option
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
+from tensor_reshape.server.settings import VARIABLE_PREFIX
 from tensor_reshape.server.startup_log import announce_http
 
 # The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.

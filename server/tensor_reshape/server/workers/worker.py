@@ -51,9 +51,8 @@ def work(supervisor: socket.socket) -> None:
 
 def _serve(supervisor: socket.socket, server: "HttpServer | Runner", stop_seconds: float) -> None:
     def beat() -> None:
-        with suppress(
-            OSError
-        ):  # the supervisor has ended, or is suspended and the socket is full, or this worker stops
+        # The supervisor has ended, or it is suspended and the socket is full, or this worker stops.
+        with suppress(OSError):
             supervisor.send(BEAT, socket.MSG_DONTWAIT)
 
     def await_hurry(hurry: threading.Event) -> None:

@@ -5,7 +5,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import Annotated, Any
 
-from tensor_reshape.server.settings.declarations import Declaration, list_settings
+from tensor_reshape.server.settings import Declaration, list_settings
 
 
 @dataclass

@@ -1,1 +1,0 @@
-"""The server's settings, grouped by subject. Each setting is declared once."""
