@@ -1,4 +1,4 @@
-"""Retries of the SDK as a server sees them. `e2e/test_pushback` tests those of clients without the SDK."""
+"""Retries of the SDK as a server sees them. `e2e/test_admission` tests those of clients without the SDK."""
 
 import threading
 import time

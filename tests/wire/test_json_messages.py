@@ -1,4 +1,4 @@
-"""Messages as JSON. `server/http/test_json_methods` has the errors of malformed JSON."""
+"""Messages as JSON. `server/http/test_transcoder` has the errors of malformed JSON."""
 
 import json
 import math
