@@ -66,12 +66,15 @@ def test_malformed_permissions_file_error_has_the_file_name(tmp_path: Path):
         assert str(file) in str(caught.value)
 
 
-def test_documented_permissions_file_example_is_accepted(tmp_path: Path):
+def test_documented_permissions_file_examples_are_accepted(tmp_path: Path):
     service = ReshapeService(Config().limits)
     served = service.methods.join(build_methods(Inference(service, Config().limits)))
     page = ROOT / "docs" / "deployment" / "authentication.md"
-    (shown,) = [block.text for block in read_blocks(page) if block.language == "toml"]
-    (tmp_path / "file").write_text(shown)
-    permissions = Permissions(tmp_path / "file", served.names)
-    assert permissions.permit(["token:batch"], RESHAPE)
-    assert not permissions.permit(["uri:spiffe://example.org/ns/a/sa/viewer"], RESHAPE)
+    texts = [block.text for block in read_blocks(page) if block.language == "toml"]
+    callers = ["token:batch", "uri:spiffe://example.org/ns/a/sa/reshaper", "uri:spiffe://example.org/ns/a/sa/viewer"]
+    permitted = []
+    for text in texts:
+        (tmp_path / "file").write_text(text)
+        permissions = Permissions(tmp_path / "file", served.names)
+        permitted.append([caller for caller in callers if permissions.permit([caller], RESHAPE)])
+    assert permitted == [[callers[1]], [callers[0]]]
