@@ -162,7 +162,7 @@ def test_call_above_max_calls_is_rejected_until_one_ends():
     assert Caller(engine, THIRD).reads == 1
 
 
-def test_one_connection_may_use_seven_eighths_of_max_calls_and_others_of_its_address_more():
+def test_one_connection_may_use_seven_eighths_of_max_calls():
     engine = make(100, max_calls=64)
     for _ in range(56):
         Caller(engine, name_peer(1))
