@@ -46,7 +46,7 @@ def install_all(programs: list[Program]) -> tuple[dict[str, str], list[str]]:
         begin = time.monotonic()
         try:
             versions[program.name] = program.install()
-        except LackingError as error:
+        except (LackingError, RuntimeError) as error:
             lacking.append(f"{program.name} is missing: {error}")
         print(f"{program.name}: {time.monotonic() - begin:.1f} s to install", flush=True)
     return versions, lacking

@@ -117,6 +117,34 @@ def test_worker_that_ignores_a_second_signal_is_killed():
         check_kill(worker, 2 + STOP_MARGIN_SECONDS)
 
 
+def test_heartbeats_do_not_delay_the_kill_after_a_second_signal():
+    with start("trap '' TERM; while :; do " + BEAT + "sleep 0.01; done") as worker:
+        await_serving(worker)
+        worker.stop(1, hurries=False)
+        worker.stop(2, hurries=True)
+        await_message(worker)
+        check_kill(worker, 2 + STOP_MARGIN_SECONDS)
+
+
+def test_worker_that_is_stopped_before_its_first_heartbeat_has_the_time_for_a_stop():
+    with start(DEAF) as worker:
+        await_message(worker)
+        worker.stop(1, hurries=False)
+        check_kill(worker, 1 + STOP_SECONDS)
+
+
+def test_end_of_a_worker_is_an_error_unless_the_server_stops(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        for is_stopped in (False, True):
+            with start(BEAT + SLEEP) as worker:
+                await_serving(worker)
+                assert worker.pid is not None
+                worker.stop(0, hurries=False) if is_stopped else os.kill(worker.pid, signal.SIGTERM)
+                await_end(worker, 0)
+    levels = [record.levelno for record in caplog.records if record.message == "worker ended"]
+    assert levels == [logging.ERROR, logging.INFO]
+
+
 def test_early_ends_of_workers_increase_the_delay_before_a_start():
     with start("exit 1") as worker:
         delays, now = [0.0, 0.5, 1.5, 3.5, 7.5, MAX_DELAY_SECONDS, MAX_DELAY_SECONDS], 0.0

@@ -82,15 +82,17 @@ def conformance(
     if not cases:
         _reject("no case matches --size and --rule")
     rows, introduction = _run(cases, **program)
-    kinds = {} if number is None else _list_kinds(cases, rows)
-    smallest = {verdict: write_case(shrink(case, verdict, partial(_find, program))) for verdict, case in kinds.items()}
     name, today = program["function"] or program["command"], datetime.now(UTC).date().isoformat()
     results = count_results(rows, name, introduction, date=today, suite=read_version(), sizes=sizes)
+    if not as_json:
+        click.echo("\n".join(map(escape_unprintable, _write_report(results))))
+    kinds = {} if number is None else _list_kinds(cases, rows)
+    smallest = {verdict: write_case(shrink(case, verdict, partial(_find, program))) for verdict, case in kinds.items()}
     if as_json:
         found = {verdict: json.loads(line) for verdict, line in smallest.items()}
         click.echo(json.dumps(results.to_json() | ({} if number is None else {"smallest": found})))
-    else:
-        click.echo("\n".join(map(escape_unprintable, [*_write_report(results), *_write_smallest(smallest)])))
+    for line in [] if as_json else _write_smallest(smallest):
+        click.echo(escape_unprintable(line))
     if any(one.verdict.is_difference for one in rows):
         raise click.exceptions.Exit(_DIFFERENT)
 
@@ -116,8 +118,12 @@ def _run(
 
 
 def _find(program: dict[str, Any], cases: Sequence[Case]) -> Mapping[str, str]:
-    """Returns the verdicts of the cases with a difference."""
-    return {one.id: one.verdict for one in _run(cases, **program)[0] if one.verdict.is_difference}
+    """Returns the verdicts of the cases with a difference, or none if the program answers none of the cases."""
+    try:
+        rows, _ = _run(cases, **program)
+    except click.UsageError:
+        return {}
+    return {one.id: one.verdict for one in rows if one.verdict.is_difference}
 
 
 def _reject(message: str) -> NoReturn:

@@ -55,6 +55,9 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
         header = _build_header(location, data_type, dims)
         size = prod(dims) * DTYPES[data_type].itemsize
         if location.is_pipe or not is_replaceable(location.path):
+            if location.format == "npz":
+                message = "an archive cannot be written to a pipe or a device: name a file"
+                raise FormatError(message)
             array = fill(None, lambda _arrived: None)
             _write_stream(location, header, view_bytes(array).data)
         elif not location.path.endswith(f".{location.format}"):
@@ -117,9 +120,6 @@ def _write_archive(location: Location, header: bytes, size: int, fill: Fill) -> 
 
 
 def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
-    if location.format == "npz":
-        message = "an archive cannot be written to standard output: name a file"
-        raise FormatError(message)
     if location.is_pipe:
         sys.stdout.buffer.write(header)
         sys.stdout.buffer.write(raw)

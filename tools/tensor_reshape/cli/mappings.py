@@ -1,4 +1,4 @@
-"""Releases the memory of mapped files. Only the part of a mapped file that is in use stays in memory.
+"""Maps arrays of files, and releases their memory. Only the part of a mapped file that is in use stays in memory.
 
 - Parts that have been processed are returned to the system while the transfer continues. With this method, a file of 10
   GiB uses some tens of MiB of memory.
@@ -8,7 +8,10 @@
 """
 
 import mmap
-from typing import Any, cast
+import os
+from collections.abc import Sequence
+from math import prod
+from typing import IO, Any, Literal, cast
 
 import numpy as np
 
@@ -19,6 +22,19 @@ WINDOW_BYTES = 32 * 1024 * 1024
 # system's cache or in the file, so it can be read again. Systems without MADV_DONTNEED release mapped memory by their
 # own rules.
 _GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
+
+
+def map_array(
+    file: IO[bytes], dtype: np.dtype[Any], offset: int, dims: Sequence[int], order: Literal["C", "F"] = "C"
+) -> np.memmap[Any, Any]:
+    """Returns an array of a file, mapped read-only.
+
+    Raises:
+        ValueError: the file ends inside the array, or numpy does not support the dims.
+    """
+    if offset + prod(dims) * dtype.itemsize > os.fstat(file.fileno()).st_size:
+        raise ValueError
+    return np.memmap(file, dtype, "r", offset, tuple(dims), order)
 
 
 class Mapping:

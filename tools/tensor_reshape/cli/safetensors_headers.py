@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from tensor_reshape.cli.locations import DEFAULT_MEMBER, FormatError, choose_member
+from tensor_reshape.cli.mappings import map_array
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, Array
 
@@ -59,7 +60,7 @@ def map_safetensors(file: IO[bytes], member: str) -> Array:
         raise FormatError(message)
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     dtype, dims, offset = _read_record(record)
-    return np.memmap(file, dtype, "r", _LENGTH.size + length + offset, dims)
+    return map_array(file, dtype, _LENGTH.size + length + offset, dims)
 
 
 def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:

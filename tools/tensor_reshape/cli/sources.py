@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from tensor_reshape.cli.locations import FormatError, Location, choose_member, read_location
-from tensor_reshape.cli.mappings import Mapping
+from tensor_reshape.cli.mappings import Mapping, map_array
 from tensor_reshape.cli.safetensors_headers import map_safetensors
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.arrays import Array
@@ -151,13 +151,23 @@ def _read_file(file: IO[bytes], location: Location) -> Array:
         return _read_npz(file, location.member)
     if location.format == "safetensors":
         return map_safetensors(file, location.member)
-    if location.is_pipe or not _is_regular(file):
-        return _read_npy(file)
+    return _map_npy(file) if _is_regular(file) else _read_npy(file)
+
+
+def _map_npy(file: IO[bytes]) -> Array:
+    begin = file.tell()
     try:
-        return np.lib.format.open_memmap(location.path, mode="r")
+        version = np.lib.format.read_magic(file)
+        is_old = version == (1, 0)
+        read_header = np.lib.format.read_array_header_1_0 if is_old else np.lib.format.read_array_header_2_0
+        dims, is_fortran, dtype = read_header(file)
     except ValueError:
+        file.seek(begin)
         _check_type(file.read(_HEAD_BYTES))
         raise
+    if dtype.hasobject:
+        raise ValueError  # only a pickle could have the objects
+    return map_array(file, dtype, file.tell(), dims, "F" if is_fortran else "C")
 
 
 def _read_npz(file: IO[bytes], member: str) -> Array:

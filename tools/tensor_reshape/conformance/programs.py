@@ -140,7 +140,8 @@ def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
         # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
         # handlers.
         is_main = threading.current_thread() is threading.main_thread()
-        numbers = [one for one in _END_SIGNALS if is_main and signal.getsignal(one) != signal.SIG_IGN]
+        handlers = {one: signal.getsignal(one) for one in _END_SIGNALS if is_main}
+        numbers = [one for one, handler in handlers.items() if handler != signal.SIG_IGN]
         for number in numbers:
             loop.add_signal_handler(number, cancel, number)
         try:
@@ -148,6 +149,7 @@ def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
         finally:
             for number in numbers:
                 loop.remove_signal_handler(number)
+                signal.signal(number, handlers[number] or signal.SIG_DFL)
 
     try:
         return asyncio.run(run())

@@ -39,11 +39,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--conformance-timeout",
-        type=float,
+        type=_read_seconds,
         default=DEFAULT_TIMEOUT_SECONDS,
         metavar="SECONDS",
         help="The timeout of each case.",
     )
+
+
+def _read_seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError  # pytest names the option and the text
+    return seconds
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,7 +60,8 @@ def pytest_make_collect_report(
     """Adds the rules of the suite to the files that pytest collects."""
     report = yield
     if isinstance(collector, pytest.Session) and _find_command(collector.config):
-        for size, rule in product(collector.config.getoption("--conformance-size") or [Size.CORE], RULES):
+        sizes = dict.fromkeys(collector.config.getoption("--conformance-size") or [Size.CORE])
+        for size, rule in product(sizes, RULES):
             name = f"conformance/{size}/{rule}"
             report.result.append(_Rule.from_parent(collector, name=name, nodeid=name, cases=list_cases([size], [rule])))
     return report
@@ -88,6 +96,8 @@ class _Rule(pytest.Collector):
         command = _find_command(self.config)
         try:
             return run_program(command, cases, self.config.getoption("--conformance-timeout"))[0]
+        except SystemExit as error:  # a signal; pytest would only count it as a failed test
+            pytest.exit("the run was ended by a signal", returncode=int(error.code or 0))
         except ProgramError as error:
             why = f"the program does not answer: {error}"
         except OSError as error:

@@ -77,7 +77,7 @@ def read_openapi() -> Reply:
 
 
 def _read_file(file: Traversable) -> Callable[[Request], Reply]:
-    """Returns the function that sends a file. Browsers load it again with each visit, because the server may change."""
+    """Returns the function that sends a file. It has no validator, so browsers load it at each visit."""
     headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
     content_type = _TYPES[f".{file.name.rpartition('.')[2]}"]
     reply = Reply(HTTPStatus.OK, (file.read_bytes(),), content_type, MappingProxyType(headers))

@@ -105,7 +105,7 @@ RESTARTS = Family("tensor_reshape_worker_restarts", COUNTER, "Number of restarts
 MISSED_HEARTBEATS = Family(
     "tensor_reshape_worker_missed_heartbeats",
     COUNTER,
-    "Number of times that the worker was killed because it sent no heartbeats.",
+    "Number of times that the worker was killed because it sent no more heartbeats.",
     ("worker",),
 )
 

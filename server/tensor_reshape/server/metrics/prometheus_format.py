@@ -41,7 +41,7 @@ class Source(NamedTuple):
         pid: the process identifier, or None if no process runs now.
         serves: whether the process serves calls, according to its last message to the supervisor.
         restarts: the number of times that the worker process was replaced.
-        missed_heartbeats: the number of times that the worker process was killed because it sent no heartbeats.
+        missed_heartbeats: the number of times that the worker process was killed because it sent no more heartbeats.
     """
 
     worker: int

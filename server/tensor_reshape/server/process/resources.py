@@ -53,13 +53,11 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
     return limit
 
 
-def raise_descriptor_limit() -> int:
-    """Raises the soft limit of file descriptors to the hard limit, and returns the soft limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+def raise_descriptor_limit() -> None:
+    """Raises the soft limit of file descriptors to the hard limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # the kernel may allow less than the hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        return hard
-    return soft
 
 
 def count_connections(listeners: int) -> int:

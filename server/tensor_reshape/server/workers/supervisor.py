@@ -46,7 +46,9 @@ class Worker:
         self.counters: int | None = None  # the descriptor of the memory for metrics
         self.serves = False  # whether the process has sent a heartbeat and is not stopping
         self.reason = ""  # why the last process could not serve
-        self.starts = self.hangs = 0  # how many starts were attempted, and how many processes sent no heartbeats
+        self.starts = self.hangs = 0  # how many starts were attempted, and how many serving processes fell silent
+        self._is_asked = False  # whether the supervisor has asked the worker to stop
+        self._is_stopping = False  # whether the process starts to stop, so that running calls may delay its heartbeats
         self._stop_seconds = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
         self._process: subprocess.Popen[bytes] | None = None
         self._due = 0.0  # when the next process is started, or the current one is killed
@@ -55,7 +57,8 @@ class Worker:
     @property
     def pid(self) -> int | None:
         """The process identifier, or None if no process runs."""
-        return self._process.pid if self._process else None
+        process = self._process  # the threads for metrics read it while the supervisor replaces it
+        return process.pid if process else None
 
     def advance(self, now: float) -> bool:
         """Starts a process if it is time, or reads its messages and kills it if they are overdue.
@@ -72,19 +75,20 @@ class Worker:
         self._read_messages(now)
         if code is not None:
             if not self.reason:  # the supervisor reports the reason
-                level = logging.INFO if code in {0, -signal.SIGTERM} else logging.ERROR
-                self._log(level, "worker ended", code=code)
+                self._log(logging.INFO if self._is_asked else logging.ERROR, "worker ended", code=code)
             self.close()
             self._delay_start(now)
         elif now >= self._due:
-            self._log(logging.ERROR, "worker hangs")
+            state = "stopping" if self._is_stopping else "serving" if self.serves else "starting"
+            self._log(logging.ERROR, "worker hangs", state=state)
             self.hangs += self.serves
-            self.serves, self._due = False, math.inf  # nothing else than SIGKILL can end the process
+            self._await_end(math.inf)  # nothing else than SIGKILL can end the process
             self._process.kill()
         return code is not None
 
     def stop(self, now: float, *, hurries: bool) -> None:
         """Stops the process, if any, gracefully, or makes a stopping process end its running calls at once."""
+        self._is_asked = True
         if self._process is None:
             return
         if hurries:
@@ -92,6 +96,7 @@ class Worker:
                 self._channel.send(b"h", socket.MSG_DONTWAIT)
             self._due = min(self._due, now + STOP_MARGIN_SECONDS)
         else:
+            self._await_end(now)
             self._process.terminate()
 
     def close(self) -> None:
@@ -102,14 +107,17 @@ class Worker:
             self._channel.close()
             self._process, self.serves = None, False
 
+    def _await_end(self, now: float) -> None:
+        self.serves, self._is_stopping, self._due = False, True, now + self._stop_seconds
+
     def _start(self, now: float) -> None:
         self.starts += 1
-        self.reason = ""
+        self.reason, self._is_stopping = "", False
         self._started_at, self._due = now, now + START_SECONDS
         try:
             with ExitStack() as opened:
                 self._channel, theirs = map(opened.enter_context, socket.socketpair())
-                # This does not wait, because the socket holds 100 KB or more, and each address has less than 1 KB.
+                # This does not wait, because the socket holds 100 KB or more, and a configuration has a few KB.
                 self._channel.sendall(pickle.dumps((self.number, self._config, self.counters, self._stop_seconds)))
                 self._process = subprocess.Popen(  # noqa: S603 - a fixed command
                     self._command,
@@ -136,12 +144,14 @@ class Worker:
             return
         if reason := messages.strip(BEAT):
             self.reason = reason.decode(errors="replace")
+        elif self._is_stopping:
+            return
         elif messages:
             if not self.serves:
                 self._log(logging.INFO, "worker serves")
             self.serves, self._due = True, now + HANG_SECONDS
-        elif self.serves:  # the worker starts to stop, and running calls may delay its heartbeats
-            self.serves, self._due = False, now + self._stop_seconds
+        else:
+            self._await_end(now)
 
     def _log(self, level: int, message: str, **extra: object) -> None:
         _LOGGER.log(level, message, extra={"worker": self.number, "pid": self.pid, **extra})
