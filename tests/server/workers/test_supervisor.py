@@ -117,7 +117,7 @@ def test_worker_that_ignores_a_second_signal_is_killed():
         check_kill(worker, 2 + STOP_MARGIN_SECONDS)
 
 
-def test_heartbeats_do_not_delay_the_kill_after_a_second_signal():
+def test_heartbeats_do_not_delay_a_kill_after_a_second_signal():
     with start("trap '' TERM; while :; do " + BEAT + "sleep 0.01; done") as worker:
         await_serving(worker)
         worker.stop(1, hurries=False)
@@ -126,7 +126,7 @@ def test_heartbeats_do_not_delay_the_kill_after_a_second_signal():
         check_kill(worker, 2 + STOP_MARGIN_SECONDS)
 
 
-def test_worker_that_is_stopped_before_its_first_heartbeat_has_the_time_for_a_stop():
+def test_worker_stopped_before_its_first_heartbeat_has_time_to_stop():
     with start(DEAF) as worker:
         await_message(worker)
         worker.stop(1, hurries=False)
