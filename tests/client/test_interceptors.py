@@ -40,11 +40,15 @@ _Continuation = Callable[[grpc.aio.ClientCallDetails, object], Awaitable[object]
 each_client = pytest.mark.parametrize("kind", CLIENTS)
 
 
-class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
-    """Records the calls in a list that several interceptors may share, and adds metadata to them."""
+class Recorder:
+    """Has a name, and a list of calls that several interceptors may share."""
 
     def __init__(self, name: str, seen: Calls) -> None:
         self._name, self._seen = name, seen
+
+
+class Seen(Recorder, grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+    """Records the calls, and adds metadata to them."""
 
     def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request: object
@@ -61,11 +65,8 @@ class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor)
         return continuation(details._replace(metadata=[*(details.metadata or ()), ("seen-by", self._name)]), sent)
 
 
-class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
+class SeenUnary(Recorder, grpc.aio.UnaryUnaryClientInterceptor):
     """Records the unary calls, and adds metadata to them."""
-
-    def __init__(self, name: str, seen: Calls) -> None:
-        self._name, self._seen = name, seen
 
     async def intercept_unary_unary(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: object
@@ -76,11 +77,8 @@ class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
         return await continuation(client_call_details, request)
 
 
-class SeenStream(grpc.aio.StreamStreamClientInterceptor):
+class SeenStream(Recorder, grpc.aio.StreamStreamClientInterceptor):
     """Records the streams."""
-
-    def __init__(self, name: str, seen: Calls) -> None:
-        self._name, self._seen = name, seen
 
     async def intercept_stream_stream(  # type: ignore[override] # the override accepts any arguments
         self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object

@@ -1,4 +1,4 @@
-"""The checks of `serve --check-config`, which find every fault that would prevent a start.
+"""The checks of `serve --check-config`, which find faults that would prevent a start.
 
 - Each file and address is checked separately, so one fault does not hide another fault.
 - The check also creates a whole server on a spare address, without starting the server. Creating the server finds

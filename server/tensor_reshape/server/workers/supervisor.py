@@ -140,7 +140,7 @@ class Worker:
     def _read_messages(self, now: float) -> None:
         try:
             messages = self._channel.recv(1 << 16, socket.MSG_DONTWAIT)
-        except OSError:  # there is no message, or the process has ended without reading its last message
+        except OSError:  # No message has arrived. Or the process has ended before it has read its last message.
             return
         if reason := messages.strip(BEAT):
             self.reason = reason.decode(errors="replace")
