@@ -14,8 +14,8 @@ from meters import count_descriptors
 from plain_requests import STATIC_RESHAPE, build_static_request, can_call
 from server_processes import run_server
 from steady_clients import run_steady_clients
+from tensor_reshape.server.grpc import options
 from tensor_reshape.server.process.resources import RESERVED_DESCRIPTORS
-from tensor_reshape.server.transport import options
 from waits import await_that
 
 SECONDS = 60.0  # less than the default timeout of each of these cases

@@ -18,7 +18,7 @@ from command_line import run_command
 from inference_requests import INFER, build_request
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, PermissionDeniedError, Reason, ShapeQuery, UnauthenticatedError
-from tensor_reshape.server.builtin.health import HEALTH_SERVICE
+from tensor_reshape.server.grpc.health import HEALTH_SERVICE
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.messages import find_path
 from tensor_reshape.v1 import reshape_pb2

@@ -15,7 +15,7 @@ from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
 from remote_rejections import catch_status, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.transport import options
+from tensor_reshape.server.grpc import options
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 NO_ERROR, ENHANCE_YOUR_CALM = 0, 11  # codes of RFC 9113, section 7

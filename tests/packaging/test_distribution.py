@@ -47,7 +47,7 @@ def test_wheel_contains_every_package_and_nothing_else(wheel_files: dict[str, by
     files = list_files()
     # Generated from protos/. In the repository, git ignores these files.
     generated = {f"tensor_reshape/v1/{name}" for name in ("__init__.py", "py.typed", *GENERATED)}
-    described = ("builtin/health.binpb", "builtin/reflection.binpb", "oip/open_inference.binpb", f"http/{OPENAPI}")
+    described = ("grpc/health.binpb", "grpc/reflection.binpb", "oip/open_inference.binpb", f"http/{OPENAPI}")
     generated |= {f"tensor_reshape/server/{name}" for name in described}
 
     assert {name for name in wheel_files if ".dist-info/" not in name} == files.keys() | generated

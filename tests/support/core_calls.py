@@ -6,8 +6,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.grpc_core.calls import Call
-from tensor_reshape.server.grpc_core.servers import Route, Server
+from tensor_reshape.server.grpc.calls import Call
+from tensor_reshape.server.grpc.servers import Route, Server
 
 ANY_PORT = "127.0.0.1:0"
 METHOD = "/a.Service/Method"

@@ -16,8 +16,8 @@ from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.grpc_core.servers import Server
-from tensor_reshape.server.handlers.servers import build_server
+from tensor_reshape.server.grpc.routes import build_server
+from tensor_reshape.server.grpc.servers import Server
 from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.works import Work
 

@@ -14,9 +14,9 @@ from tensor_reshape.server.http.admission import Admission
 from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.replies import Reply
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 from waits import await_that
 
 CONFIG = Config(http_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=1)

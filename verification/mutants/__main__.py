@@ -31,7 +31,7 @@ PACKAGES = {
     "rules": ("core/tensor_reshape/rules",),
     "wire": ("core/tensor_reshape/wire",),
     "engine": ("server/tensor_reshape/server/engine",),
-    "grpc": ("server/tensor_reshape/server/grpc_core", "server/tensor_reshape/server/handlers"),
+    "grpc": ("server/tensor_reshape/server/grpc",),
     "service": ("server/tensor_reshape/server/service",),
     "client": ("client/tensor_reshape/client",),
     "onnx": ("tools/tensor_reshape/onnx",),

@@ -10,7 +10,7 @@ creates the response.
 The packages and modules of the server form these layers, from top to bottom.
 
 - The package `workers` starts processes, and each process runs the module `runner`.
-- The packages `handlers` and `grpc_core` serve calls on gRPC's core.
+- The package `grpc` serves calls on gRPC's core.
 - The package `engine` is the admission control, which decides when a call may continue.
 - The package `service` computes the response of a call.
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from tensor_reshape.server.config import Config, ConfigError, TlsFiles
 from tensor_reshape.server.http import import_server
+from tensor_reshape.server.process.listeners import find_unbindable
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.tokens import Tokens
-from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
 # the checked server gets this address, because a unix socket would leave its file in the file system

@@ -8,28 +8,24 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
-from tensor_reshape.server.builtin.methods import MAX_SILENT_REFLECTIONS
-from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
-from tensor_reshape.server.builtin.reflection import Reflection
-from tensor_reshape.server.calls.call_logs import log_unknown_method
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
-from tensor_reshape.server.counted_methods import COUNTED_SERVICES, list_methods, list_streams
 from tensor_reshape.server.engine.budgets import count_pool_bytes
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.observers import EndObserver, Observer, ObserverJournal
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.grpc_core.self_test import check_core
-from tensor_reshape.server.handlers.servers import build_server
-from tensor_reshape.server.health_ports import HealthPort
-from tensor_reshape.server.metrics.call_counters import CallCounters
-from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
-from tensor_reshape.server.metrics.gauges import UPDATE_SECONDS, CopiedCounters, write_calls
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
+from tensor_reshape.server.grpc.builtin import MAX_SILENT_REFLECTIONS
+from tensor_reshape.server.grpc.builtin import build_service as build_builtin_service
+from tensor_reshape.server.grpc.credentials import build_credentials
+from tensor_reshape.server.grpc.health import HEALTH_SERVICE, Health
+from tensor_reshape.server.grpc.health_ports import HealthPort
+from tensor_reshape.server.grpc.options import build_options
+from tensor_reshape.server.grpc.reflection import Reflection
+from tensor_reshape.server.grpc.routes import build_server
+from tensor_reshape.server.grpc.self_test import check_core
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -41,6 +37,7 @@ from tensor_reshape.server.process.housekeeping import (
     MemoryReturner,
     end_process,
 )
+from tensor_reshape.server.process.listeners import bind, count_listeners
 from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
@@ -53,10 +50,13 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.service.works import WORK_THREADS
 from tensor_reshape.server.startup_log import announce
-from tensor_reshape.server.transport.credentials import build_credentials
-from tensor_reshape.server.transport.listeners import bind, count_listeners
-from tensor_reshape.server.transport.options import build_options
-from tensor_reshape.server.watchers import Watchers
+from tensor_reshape.server.telemetry.call_counters import CallCounters
+from tensor_reshape.server.telemetry.call_logs import log_unknown_method
+from tensor_reshape.server.telemetry.counted_methods import COUNTED_SERVICES, list_methods, list_streams
+from tensor_reshape.server.telemetry.gauges import UPDATE_SECONDS, CopiedCounters, write_calls
+from tensor_reshape.server.telemetry.metric_families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.watchers import Watchers
 
 _LOGGER = logging.getLogger(__name__)
 _SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that server reflection describes to clients
@@ -304,8 +304,8 @@ def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractCo
     """
     if config.metrics_listen is None or counters is None:
         return nullcontext()
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - needs memory
-    from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415 - needs memory
+    from tensor_reshape.server.telemetry.metrics_ports import serve_metrics  # noqa: PLC0415 - needs memory
+    from tensor_reshape.server.telemetry.prometheus_format import Source, build_registry  # noqa: PLC0415 - needs memory
 
     source = Source(1, counters, os.getpid())
     return serve_metrics(config.metrics_listen, build_registry(lambda: [source]))

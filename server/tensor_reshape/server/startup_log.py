@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.transport.engines import name_engine
+from tensor_reshape.server.process.engines import name_engine
 
 _LOGGER = logging.getLogger(__name__)
 _OF_GRPC = {"io_engine", "workers"}

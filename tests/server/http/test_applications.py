@@ -18,12 +18,12 @@ from http_servers import CONFIG, run_http
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.http import applications
 from tensor_reshape.server.http.applications import Application, build_from_environment
 from tensor_reshape.server.http.asgi import Message, Request
 from tensor_reshape.server.http.replies import Reply
-from tensor_reshape.server.metrics.families import (
+from tensor_reshape.server.telemetry.counted_methods import list_methods
+from tensor_reshape.server.telemetry.metric_families import (
     BUDGET_BYTES,
     CALL_SECONDS,
     CALLS,
@@ -36,7 +36,7 @@ from tensor_reshape.server.metrics.families import (
     REQUEST_BYTES,
     RESPONSE_BYTES,
 )
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 from tensor_reshape.wire.methods import split_method
 from waits import WAIT_SECONDS, await_that
 

@@ -9,12 +9,12 @@ from http_calls import connect, post, request, write_request
 from http_servers import CONFIG, SlowService, run_http
 from json_bodies import BATCH_PATH, INFER_PATH, QUESTION, write_batch
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.http.pages import DRAWING_PATH, OPENAPI_PATH, Pages
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
-from tensor_reshape.server.metrics.families import CALLS
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.telemetry.counted_methods import list_methods
+from tensor_reshape.server.telemetry.metric_families import CALLS
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 from tensor_reshape.wire.methods import split_method
 
 FILES = sorted(Pages(ReshapeService(CONFIG.limits)).files)

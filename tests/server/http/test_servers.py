@@ -18,7 +18,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import servers
 from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.servers import HttpServer
-from tensor_reshape.server.transport.listeners import hold
+from tensor_reshape.server.process.listeners import hold
 from waits import await_that
 
 

@@ -21,7 +21,6 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, w
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeRequest
-from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.http.asgi import Request
 from tensor_reshape.server.http.transcoder import (
     LIGHT_JSON_BYTES,
@@ -34,6 +33,7 @@ from tensor_reshape.server.http.transcoder import (
     decode_json,
 )
 from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.telemetry.counted_methods import list_methods
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.methods import SERVER_INFO

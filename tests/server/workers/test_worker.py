@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.transport.listeners import hold
+from tensor_reshape.server.process.listeners import hold
 from tensor_reshape.server.workers.supervisor import Worker
 from waits import await_that
 

@@ -22,7 +22,6 @@ from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.counted_methods import REFLECTION_METHODS, list_methods
 from tensor_reshape.server.http.admission import Admission
 from tensor_reshape.server.http.asgi import Message, Receive, Request, Scope, Send, repeat
 from tensor_reshape.server.http.calls import (
@@ -39,7 +38,6 @@ from tensor_reshape.server.http.inference import InferenceRoutes
 from tensor_reshape.server.http.pages import DRAWING_PATH, OPENAPI_PATH, Pages, read_openapi
 from tensor_reshape.server.http.replies import Form, HttpError, Reply, reply_json, write_inference
 from tensor_reshape.server.http.transcoder import Transcoder, find_form
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.process.pools import Pool
@@ -49,7 +47,9 @@ from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.service.works import WORK_THREADS
-from tensor_reshape.server.watchers import Watchers
+from tensor_reshape.server.telemetry.counted_methods import REFLECTION_METHODS, list_methods
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.watchers import Watchers
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""

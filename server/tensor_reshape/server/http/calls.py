@@ -21,7 +21,6 @@ from weakref import WeakValueDictionary
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.call_logs import log_failure
 from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.records import CallLog
 from tensor_reshape.server.calls.results import GONE, OK, CallResult
@@ -35,6 +34,7 @@ from tensor_reshape.server.http.replies import Form, HttpError, Reply, build_hea
 from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.works import WORK_THREADS, Work
+from tensor_reshape.server.telemetry.call_logs import log_failure
 
 CALL_SECONDS = 60.0
 """The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""

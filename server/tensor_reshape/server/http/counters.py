@@ -5,7 +5,9 @@ import time
 from tensor_reshape.server.calls.records import EndedCall
 from tensor_reshape.server.calls.results import GONE
 from tensor_reshape.server.http.admission import Admission
-from tensor_reshape.server.metrics.families import (
+from tensor_reshape.server.service.header_cache import Lookups
+from tensor_reshape.server.telemetry.gauges import CopiedCounters
+from tensor_reshape.server.telemetry.metric_families import (
     BUDGET_BYTES,
     CALL_SECONDS,
     MAX_CALLS,
@@ -17,9 +19,7 @@ from tensor_reshape.server.metrics.families import (
     RESPONSE_BYTES,
     USED_BYTES,
 )
-from tensor_reshape.server.metrics.gauges import CopiedCounters
-from tensor_reshape.server.metrics.shared_counters import MethodCells, SharedCounters, observe
-from tensor_reshape.server.service.header_cache import Lookups
+from tensor_reshape.server.telemetry.shared_counters import MethodCells, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
 

@@ -17,7 +17,7 @@ from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.asgi import repeat
 from tensor_reshape.server.http.guards import Connections, Guard
 from tensor_reshape.server.process.housekeeping import RETURN_SECONDS, MemoryReturner, end_process
-from tensor_reshape.server.transport.listeners import share, take
+from tensor_reshape.server.process.listeners import share, take
 
 IDLE_SECONDS = 60
 """Seconds after which a connection without a request is closed."""

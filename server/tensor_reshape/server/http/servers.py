@@ -7,9 +7,9 @@ from tensor_reshape.server.config import STOP_SIGNALS, Config
 from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.replies import Reply
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.signals import catch_signals, stop_at_signal
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 
 _BEAT_SECONDS = 0.5
 _REPORT_SECONDS = 1.0

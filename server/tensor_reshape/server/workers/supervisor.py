@@ -21,9 +21,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.process.listeners import hold
 from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.startup_log import announce
-from tensor_reshape.server.transport.listeners import hold
 
 BEAT = b"\0"  # a heartbeat
 START_SECONDS = 60.0  # time until the first heartbeat. On busy machines, the imports of a worker take seconds.
@@ -181,7 +181,7 @@ def supervise(config: Config) -> None:
         for worker in workers:
             stack.callback(worker.close)  # no worker outlives the supervisor
         if config.metrics_listen is not None:
-            from tensor_reshape.server.worker_metrics import serve_workers  # noqa: PLC0415 - needs memory
+            from tensor_reshape.server.telemetry.worker_metrics import serve_workers  # noqa: PLC0415 - needs memory
 
             metrics = stack.enter_context(serve_workers(config.metrics_listen, workers))
         ports = {"health_address": health, "http_address": http, "metrics_address": metrics}

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
-from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.http import import_server
-from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals, stop
+from tensor_reshape.server.telemetry.counted_methods import list_methods
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 from tensor_reshape.server.workers.supervisor import BEAT
 
 if TYPE_CHECKING:

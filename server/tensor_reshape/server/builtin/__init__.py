@@ -1,1 +1,0 @@
-"""The health and reflection services, which must respond even if the server is overloaded."""

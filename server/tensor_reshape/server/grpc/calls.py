@@ -1,0 +1,290 @@
+"""The class of a call of gRPC's core. A call can receive messages, send messages, be finished and be cancelled.
+
+- Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls these methods one
+  after another. Exceptions of these methods are caught, because an exception would otherwise end the receiving thread
+  and therefore the server.
+- The lock of a call guards the operations of gRPC's core for this call. An operation is only started while the lock of
+  its call is held. The lock is reentrant, so that a subclass can check the state of the call and start an operation in
+  one step.
+- For each call, gRPC's core sends one message at a time. While gRPC's core sends a message of a call, it accepts no
+  status for the call. A subclass must keep later messages until `on_sent` is called.
+- A call is over when no operation is pending and either its status is sent or its client is gone. When a call is over,
+  its method `on_over` is called once.
+"""
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from google.rpc import code_pb2
+
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.grpc.binding import load
+from tensor_reshape.wire.status import Status
+
+_LOGGER = logging.getLogger(__name__)
+_core: Any = load()
+# Calling the class of reentrant locks is faster than calling the function `threading.RLock`.
+_RLock = type(threading.RLock())
+_NO_FLAGS = 0
+_NUMBERS = dict(code_pb2.Code.items())  # the number of each status code
+_OK_CODE = 0
+
+
+class NewCall:
+    """A new call in the form in which gRPC's core delivers it.
+
+    Attributes:
+        call: the call object of gRPC's core.
+        method: the full method path as bytes.
+        metadata: the metadata that the client sent.
+        peer: gRPC's name of the connection.
+        source: the address and connection of the client, which the server sets.
+    """
+
+    __slots__ = ("call", "metadata", "method", "peer", "source")
+
+    source: Source
+
+    def __init__(self, event: Any) -> None:
+        """Reads the facts about the call from an event of gRPC's core."""
+        self.call: Any = event.call
+        self.method: bytes = event.call_details.method
+        self.metadata: Metadata = event.invocation_metadata
+        self.peer = str(self.call.peer(), "utf8", "replace")
+
+
+class Call(ABC):
+    """One call of gRPC's core.
+
+    Attributes:
+        method: the full method path.
+        peer: gRPC's name of the connection.
+        source: the address and connection of the client.
+        is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
+        is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
+        is_ended: whether gRPC's core has received the status. The value only changes while the lock is held.
+        is_rejected: whether gRPC's core rejected a message that exceeds the size limit, and sent its own error.
+    """
+
+    # Default values are class attributes, so that a call that is rejected at once does not have to set instance
+    # attributes.
+    is_gone = False
+    is_sending = False
+    is_ended = False
+    is_rejected = False
+    _due = 0  # the number of batches of operations that gRPC's core has started but not completed
+    # This flag says whether the operation that reports a disconnect was started. gRPC's core accepts the operation that
+    # reports a disconnect only once for each call.
+    _is_watched = False
+    _has_sent_metadata = False  # whether the initial metadata has been sent
+    _sent_bytes = 0  # the size of the message that the core is sending
+    _info: CallInfo | None = None
+
+    def __init__(self, method: str, new: NewCall) -> None:
+        """Wraps a new call without starting an operation.
+
+        Args:
+            method: the full method path.
+            new: the new call.
+        """
+        self.method = method
+        self.peer = new.peer
+        self.source = new.source
+        self._call = new.call
+        self._metadata = new.metadata
+        self.lock = _RLock()
+
+    @property
+    def info(self) -> CallInfo:
+        """The facts about the call. This object is created on first use."""
+        with self.lock:
+            if self._info is None:
+                self._info = CallInfo(self.method, self._metadata, self.peer, partial(_read_tls, self._call))
+            return self._info
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a message or the status can still be sent."""
+        return not (self.is_ended or self.is_gone)
+
+    def watch(self) -> None:
+        """Makes gRPC's core report a disconnect even if the call does not wait for a message.
+
+        Any thread may call this method.
+        """
+        with self.lock:
+            if not self._is_watched:
+                self._start((_core.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
+                self._is_watched = True
+
+    def receive(self) -> None:
+        """Starts to receive a message, which `on_message` gets.
+
+        Does nothing if the call has ended. Any thread may call this method.
+        """
+        with self.lock:
+            if not (self.is_ended or self.is_gone):
+                self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
+                # a batch is counted after its start, because a failed start leaves no pending batch
+                self._due += 1
+
+    def send(self, message: bytes) -> None:
+        """Starts to send a message. The method `on_sent` is called when the message is sent.
+
+        The caller must hold the lock. The call must be active, and must not be sending another message.
+        """
+        operations = [_core.SendMessageOperation(message, _NO_FLAGS)]
+        if not self._has_sent_metadata:
+            operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
+        self._start(operations, self._sent)
+        self._sent_bytes = len(message)
+        self.is_sending = self._has_sent_metadata = True
+
+    def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
+        """Ends the call. Does nothing if the call has already ended.
+
+        Any thread may call this method, but only while no message is being sent.
+
+        Args:
+            status: the status, or None for OK without trailing metadata.
+            response: the response of a unary call, which is sent in the same batch as the status.
+        """
+        operations = [
+            _core.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
+            if status is None
+            else _build_status(status)
+        ]
+        with self.lock:
+            if self.is_ended or self.is_gone:
+                return
+            if not self._has_sent_metadata:
+                operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
+            if response is not None:
+                operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
+            react = self._ended
+            # An operation that reports a disconnect causes no extra event if it is in the same batch as the last
+            # operations. `_closed` expects this operation at the end of the batch.
+            if not self._is_watched:
+                operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
+                react = self._closed
+            self._call.start_server_batch(operations, react)
+            self._due += 1
+            self._is_watched = self.is_ended = True
+
+    def cancel(self, status: Status | None = None) -> None:
+        """Cancels the call at once, in any state. Any thread may call this method.
+
+        Args:
+            status: the status for the client, which overtakes messages that the client has not read. gRPC's core does
+                not send its trailing metadata, and does not escape its text, which must be ASCII. Default: CANCELLED.
+        """
+        if status is None:
+            self._call.cancel()
+        else:
+            self._call.cancel(_NUMBERS[status.code], status.details.encode())
+        self.watch()  # if no other operation is pending, this operation reports the cancellation
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Starts the first operation of the call.
+
+        The server calls this method once, before the other methods. A call without an operation would never be over.
+        """
+
+    @abstractmethod
+    def on_message(self, raw: bytes | None) -> None:
+        """Handles a message.
+
+        If `raw` is None, the client has half-closed the call, or gRPC's core will soon report a disconnect.
+        """
+
+    def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
+        """Handles the end of sending a message of `size` bytes. After this, the next message can be sent."""
+
+    @abstractmethod
+    def on_over(self) -> None:
+        """Handles the end of the call."""
+
+    def on_bug(self, error: Exception) -> None:
+        """Cancels the call after an exception of one of its methods. This method never raises an exception."""
+        self._report(error)
+        try:
+            self.cancel()
+        except Exception as failure:  # noqa: BLE001 - it would end the thread that receives all calls
+            self._report(failure)
+
+    def _report(self, error: Exception) -> None:
+        """Logs a bug. This method never raises an exception, because an exception would end the receiving thread."""
+        with suppress(Exception):
+            self._log_bug(error)
+
+    def _log_bug(self, error: Exception) -> None:
+        _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.info.request_id})
+
+    def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
+        """Starts a batch of operations. The receiving thread calls `react` when the batch is done.
+
+        The caller must hold the lock.
+        """
+        self._call.start_server_batch(operations, react)
+        self._due += 1  # a batch is counted after its start, because a failed start leaves no pending batch
+
+    def _received(self, event: Any) -> bool:
+        # The attribute `success` of an event is False only if gRPC's core rejected the message. After a reset or a
+        # disconnect, `success` is True.
+        self.is_rejected = not event.success
+        try:
+            self.on_message(event.batch_operations[0].message())
+        except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
+            self.on_bug(error)
+        # `_settle` is called last, because an operation that `on_message` starts must keep the call open.
+        return self._settle()
+
+    def _sent(self, event: Any) -> bool:
+        del event
+        with self.lock:
+            # after the lock is released, other threads may send messages
+            self.is_sending, size = False, self._sent_bytes
+        try:
+            self.on_sent(size)
+        except Exception as error:  # noqa: BLE001 - as above
+            self.on_bug(error)
+        return self._settle()
+
+    def _ended(self, event: Any) -> bool:
+        del event
+        return self._settle()
+
+    def _closed(self, event: Any) -> bool:
+        if event.batch_operations[-1].cancelled():
+            with self.lock:
+                self.is_gone = True
+        return self._settle()
+
+    def _settle(self) -> bool:
+        """Records that a batch is done. Returns whether the call is over."""
+        with self.lock:
+            self._due -= 1
+            if self._due or not (self.is_ended or self.is_gone):
+                return False
+        try:
+            self.on_over()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._report(error)
+        return True
+
+
+def _read_tls(call: Any) -> Mapping[str, Sequence[bytes]]:
+    """Returns gRPC's `auth_context` of a call, which contains the TLS properties of its client."""
+    return {str(key, "ascii", "replace"): values for key, values in (_core.auth_context(call) or {}).items()}
+
+
+def _build_status(status: Status) -> Any:
+    number = _NUMBERS[status.code]
+    return _core.SendStatusFromServerOperation(status.trailing_metadata, number, status.details.encode(), _NO_FLAGS)

@@ -1,0 +1,376 @@
+"""The handlers of calls on gRPC's core.
+
+A handler reports the events of its call to the engine and performs the effects that the engine returns.
+
+The receiving thread processes small unary calls and short stream messages itself. Work that takes long runs on a worker
+thread, so that the receiving thread is never busy for long. A handler never holds the lock of its call while it calls
+the engine.
+"""
+
+from abc import abstractmethod
+from contextlib import suppress
+from functools import partial
+
+from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.server.calls.call_info import CallInfo, record_response
+from tensor_reshape.server.calls.results import GONE, OK, CallResult
+from tensor_reshape.server.calls.statuses import (
+    STOPPING,
+    build_failure,
+    find_good_status,
+    reject_empty_call,
+    reject_large_message,
+)
+from tensor_reshape.server.engine.lifecycle import Lifecycle, State
+from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.grpc.calls import Call, NewCall
+from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
+from tensor_reshape.server.service.works import FindWork, Work
+from tensor_reshape.server.telemetry.call_logs import log_failure
+from tensor_reshape.wire.status import Status, encode_brief_rejection
+
+# These global names are used instead of the members of the Enum, because looking up a member is slow. Every small call
+# uses these global names.
+_RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
+# the client gets no status, because the handler that would send the status has failed
+_BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
+
+
+class ServiceCall(Call):
+    """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
+
+    # The default values are class attributes, because most calls never set these attributes.
+    _work = _TENSORS  # the kind of work that the received message needs
+    # The status of a successful call if the call has trailing metadata, and None otherwise.
+    _good: Status | None = None
+    _message: bytes | None = None  # the received message while it waits for a worker thread
+    # This flag says whether the client half-closed the call without a message, or disconnected. gRPC's core reports a
+    # disconnect only after this flag is set.
+    _has_closed = False
+    # If the client sends no message, this attribute contains the error, the field at fault and the detail for the log.
+    # The error is only logged if the client has not disconnected.
+    _unlogged: tuple[CallResult, str, str] | None = None
+
+    def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
+        """Makes the handler of a call. The server then calls `begin`."""
+        Call.__init__(self, method.name, new)
+        self._service = service
+        self._engine = service.engine
+        self._perform = service.perform
+        self._served = method
+        self._life = Lifecycle(self, method.name)
+
+    def begin(self) -> None:
+        """Enters the call into the engine. The message is received as soon as there is memory (see `Call`)."""
+        life = self._life
+        try:
+            self._engine.prepare(life, self._metadata, self._find_info)
+            effects = self._engine.enter(life, self.source)
+            if life.info is not None:
+                self._good = find_good_status(life.info)
+            if life.state is not _RECEIVING:
+                self.watch()  # without this operation, the call could not detect a disconnect
+            self._perform(effects)
+        except ReshapeError as error:
+            self._reject(error)
+
+    def _find_info(self) -> CallInfo:
+        return self.info
+
+    start_read = Call.receive
+    """Starts to receive a message (see `ServedCall`)."""
+
+    def start_send(self) -> None:
+        """Does nothing, because the response of a unary call is sent with its status (see `ServedCall`)."""
+
+    def start_work(self) -> None:
+        """Queues the received message for a worker thread (see `ServedCall`)."""
+        try:
+            # The queue of the thread pool contains the `Lifecycle` of the call instead of its handler. If the call ends
+            # while it is queued, the `Lifecycle` drops the handler. The queue therefore never keeps the message of an
+            # ended call in memory, which the memory budget would no longer count.
+            self._service.pools[self._work].submit(_work_on, self._life)
+        # this error means that the thread pool has been shut down, or that the system cannot start another thread
+        except RuntimeError as error:
+            self.on_bug(error)
+
+    def abort(self, rejection: LimitError) -> None:
+        """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
+        failure = build_failure(rejection, self.info)
+        self._log(failure.result, detail=rejection.message)
+        self.finish(failure.status)
+
+    def drop(self, rejection: LimitError | None) -> None:
+        """Cancels the call at once, with a status without details (see `ServedCall`)."""
+        if rejection is not None:
+            self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
+            self.cancel(encode_brief_rejection(rejection))
+            return
+        with self.lock:
+            if not self.is_sending:
+                self.finish(STOPPING)
+                return
+        self.cancel(STOPPING)
+
+    def work(self) -> None:
+        """Processes the queued message on a worker thread, unless the call is over."""
+        raw, self._message = self._message, None
+        try:
+            if self._engine.begin_work(self._life) and raw is not None:
+                self._process(raw)
+        except Exception as error:  # noqa: BLE001 - the pool would ignore it
+            self.on_bug(error)
+
+    def on_over(self) -> None:
+        """Frees everything that the call holds (see `Call`)."""
+        if self._unlogged is not None and not self.is_gone:
+            self._log(*self._unlogged)
+        # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
+        # cancelled, although the client has not disconnected.
+        self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
+        # The reference to the message is deleted after `release`, because no thread begins to work on the call after
+        # `release`. A thread that began to work on the call earlier already has the message, and will report the end of
+        # its work.
+        self._message = None
+
+    def on_bug(self, error: Exception) -> None:
+        """Ends the call after a bug (see `Call`)."""
+        super().on_bug(error)
+        with suppress(Exception):  # if the bug is in the engine, this call of the engine also fails
+            self._perform(self._engine.end(self._life, _BUG).effects)
+
+    def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
+        """Keeps a message until a worker thread takes it."""
+        self._message = raw
+        if raw is not None:
+            self._work = find_work(raw)
+
+    @abstractmethod
+    def _process(self, raw: bytes) -> None:
+        """Processes a message on a worker thread."""
+
+    def _reject(self, error: Exception) -> None:
+        """Ends the call with the status of `error`, unless the end of the call is already decided."""
+        failure = build_failure(error, self.info)
+        if self._decide(failure.result):
+            if self._has_closed:
+                self._unlogged = (failure.result, failure.field, failure.detail)
+            else:
+                self._log(failure.result, failure.field, failure.detail)
+            self._conclude(failure.status)
+
+    def _decide(self, result: CallResult, size: int = 0) -> bool:
+        """Reports the end of the call to the engine. Returns False if the end was already decided."""
+        end = self._engine.end(self._life, result, size)
+        self._perform(end.effects)
+        return end.is_first
+
+    def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
+        log_failure(self.info, result, self._life.began, field, detail)
+
+    def _conclude(self, status: Status | None) -> None:
+        """Ends the call when all responses are sent."""
+        self.finish(status)
+
+
+def _work_on(life: Lifecycle) -> None:
+    """Calls the method `work` of a handler.
+
+    If the call is over, its handler was already dropped, and this function does nothing.
+    """
+    call = life.served
+    if isinstance(call, ServiceCall):
+        call.work()
+
+
+class UnaryCall(ServiceCall):
+    """One call of a unary method."""
+
+    _served: Method
+
+    def on_message(self, raw: bytes | None) -> None:
+        """Processes a small message, or queues a larger message for a worker thread (see `Call`)."""
+        size = None if raw is None else len(raw)
+        self._has_closed = raw is None and not self.is_rejected
+        try:
+            response = self._respond_light(raw)
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
+            if self._engine.message_received(self._life, size):
+                self._reject(error)
+            return
+        if size is not None and response is not None:
+            if self._life.info is not None:
+                record_response(self._life.info, response)
+            # The event is reported to the engine before the response is sent. If the call was aborted before this
+            # event, the client gets an error, and the response is not sent.
+            effects = self._engine.respond_at_once(self._life, size, len(response))
+            if effects is not None:
+                self._perform(effects)
+                self.finish(self._good, response)
+        elif self._engine.message_received(self._life, size):
+            self._keep(raw, self._served.find_work)
+            self.watch()  # without this operation, the call could not detect a disconnect
+            self._perform(self._engine.request_work(self._life))
+
+    def _respond_light(self, raw: bytes | None) -> bytes | None:
+        """Returns the response if the receiving thread can compute it quickly, and None otherwise."""
+        if raw is None:
+            raise reject_large_message() if self.is_rejected else reject_empty_call()
+        return self._served.respond_light(raw)
+
+    def _process(self, raw: bytes) -> None:
+        try:
+            response = self._served.respond(raw, lambda: self._life.is_over)
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
+            self._reject(error)
+        else:
+            record_response(self._life.info, response)
+            if self._decide(OK, len(response)):
+                self.finish(self._good, response)
+
+
+def _reserve(service: Service, life: Lifecycle, size: int) -> None:
+    service.perform(service.engine.reserve(life, size))
+
+
+class StreamCall(ServiceCall):
+    """One call of a streaming method."""
+
+    _served: StreamMethod
+
+    def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
+        """Makes the handler of a call. The server then calls `begin`."""
+        ServiceCall.__init__(self, service, stream, new)
+        # If `_reserve` were a method, the handler and its session would form a reference cycle.
+        self._session = stream.open(partial(_reserve, service, self._life))
+        # While the stream has not ended, the attribute `_last` is None. When the stream has ended, the attribute
+        # `_last` is a tuple with the status to send after the last response. The status None means OK.
+        self._last: tuple[Status | None] | None = None
+
+    def begin(self) -> None:
+        """Enters the call into the engine.
+
+        After that, gRPC's core reports a disconnect at any time (see `ServiceCall`).
+        """
+        self.watch()
+        super().begin()
+
+    def on_message(self, raw: bytes | None) -> None:
+        """Processes a message, or queues it for a worker thread (see `Call`)."""
+        size = None if raw is None else len(raw)
+        self._has_closed = raw is None and not self.is_rejected
+        if not self._engine.message_received(self._life, size):
+            return
+        if self.is_rejected:
+            self._reject(reject_large_message())
+        elif raw is None or size is None:
+            self._finish_session()
+        else:
+            takes_long, needed_bytes = self._session.estimate(raw)
+            if not takes_long and self._engine.fits(self._life, size):
+                self._process(raw)
+            else:
+                self._keep(raw, self._served.find_work)
+                self._perform(self._engine.request_work(self._life, needed_bytes))
+
+    def _process(self, raw: bytes) -> None:
+        try:
+            # All responses to a message may be in memory at the same time. The reserved memory is sufficient for the
+            # responses and for the data that the session collects.
+            responses = list(self._session.receive(raw))
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
+            self._reject(error)
+            return
+        record_response(self._life.info, *responses[:1])
+        moved = None if self._session.is_between_tensors else len(raw)
+        self._perform(self._engine.respond(self._life, responses, moved))
+
+    def start_send(self) -> None:
+        """Sends the next response, or the status after the last response (see `ServedCall`)."""
+        with self.lock:
+            if self.is_sending or not self.is_active:
+                return  # `on_sent` will call `start_send` again when the current message is sent
+            if self._life.outbox:
+                self.send(self._life.outbox.popleft())
+            elif self._last:
+                self.finish(*self._last)
+
+    def on_sent(self, size: int) -> None:
+        """Sends the next response (see `Call`)."""
+        self._perform(self._engine.sent(self._life, size))
+        self.start_send()
+
+    def _finish_session(self) -> None:
+        try:
+            self._session.finish()
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
+            self._reject(error)
+        else:
+            if self._decide(OK):
+                self._conclude(self._good)
+
+    def _conclude(self, status: Status | None) -> None:
+        self._last = (status,)
+        self.start_send()
+
+
+class WatchCall(ServiceCall):
+    """One watch call, which sends the latest status as soon as the previous status has been sent.
+
+    In the engine, a watch call is WORKING from the arrival of its message to its end, so the call has no stall timeout.
+    """
+
+    _served: WatchMethod
+    _watch: Watch | None = None  # the watch that the request message opens, or None before the message arrives
+
+    def on_message(self, raw: bytes | None) -> None:
+        """Opens the watch that the message requests (see `Call`)."""
+        self._has_closed = raw is None and not self.is_rejected
+        # The engine gets the size 0, because the handler does not keep the request message of a health watch.
+        if not self._engine.message_received(self._life, None if raw is None else 0):
+            return
+        try:
+            if raw is None:
+                raise reject_large_message() if self.is_rejected else reject_empty_call()  # noqa: TRY301 - as others
+            watch = self._served.open(raw)
+            watch.begin(self.send_update, self._life.source)
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
+            self._reject(error)
+            return
+        self._watch = watch
+        self.watch()  # without this operation, the call could not detect a disconnect
+        # A request for 0 bytes frees the memory that was reserved for the request message.
+        self._perform(self._engine.request_work(self._life, 0))
+
+    def start_work(self) -> None:
+        """Sends the first status (see `ServedCall`)."""
+        if self._engine.begin_work(self._life):
+            self.send_update()
+
+    def send_update(self) -> None:
+        """Sends the latest status, unless that status was already sent. Any thread may call this method."""
+        with self.lock:
+            if self._watch is None or self.is_sending or not self.is_active:
+                return
+            update = self._watch.find_update()
+            if update is not None:
+                self.send(update)
+            if update is not None or not self._watch.is_over:
+                return
+        if self._decide(OK):
+            self.finish()
+
+    def on_sent(self, size: int) -> None:
+        """Sends a newer status, if there is one (see `Call`)."""
+        del size
+        self.send_update()
+
+    def on_over(self) -> None:
+        """Closes the watch of the call (see `Call`)."""
+        super().on_over()
+        if self._watch is not None:
+            self._watch.close()
+            self._decide(GONE)
+
+    def _process(self, raw: bytes) -> None:
+        """Does nothing. This method is never called, because a watch call queues no message for a worker thread."""

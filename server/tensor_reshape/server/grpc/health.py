@@ -1,0 +1,197 @@
+"""The health service `grpc.health.v1`, which reports the status of the server.
+
+The class `Health` does not hold its lock while it notifies watches. The servicer of grpcio-health-checking holds a lock
+while it sends to a watch. Because a closing watch needs the same lock, that servicer can block the whole server.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.statuses import StatusError
+from tensor_reshape.server.engine.fair_shares import FairPool
+from tensor_reshape.server.engine.stall_timeouts import reject_busy
+from tensor_reshape.server.grpc.builtin import Respond
+from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod, build_light_method
+from tensor_reshape.server.service.private_pools import PrivatePool
+from tensor_reshape.wire.fields import check_header_size, parse_message
+from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.status import Status
+
+_POOL = PrivatePool(Path(__file__).with_name("health.binpb").read_bytes())
+
+HEALTH_SERVICE: ServiceDescriptor = _POOL.find_service("Health")
+
+MAX_WATCHES = 4096
+"""The maximum number of health watches that may be open in this process."""
+
+MAX_WATCHES_PER_CONNECTION = 16
+"""The maximum number of health watches of a connection. A client needs a watch for each service that it calls."""
+
+_LOGGER = logging.getLogger(__name__)
+_Request: Any = _POOL.find_class("HealthCheckRequest")
+_Response: Any = _POOL.find_class("HealthCheckResponse")
+_ListResponse: Any = _POOL.find_class("HealthListResponse")
+_SERVICES = ("", SERVICE)
+_RESERVED_PART = 8  # one eighth of MAX_WATCHES is reserved for client addresses that have few watches
+
+
+class Watch:
+    """The state of one health watch, which implements `service.method_tables.Watch`."""
+
+    def __init__(self, health: "Health", *, known: bool) -> None:
+        """Makes a watch that has sent no status yet.
+
+        `known` says whether the server has the watched service. The name of the service is not kept, because a client
+        can send a long name.
+        """
+        self._health = health
+        self._known = known
+        self._sent: bytes | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the watch will send no further status."""
+        return self._health.is_over
+
+    def find_update(self) -> bytes | None:
+        """Returns the message to send now, or None. Two threads must not call this method at the same time."""
+        # The current status is compared with the status that was sent last, so a client that reads slowly gets only the
+        # latest status.
+        latest = self._health.describe(known=self._known)
+        if latest == self._sent:
+            return None
+        self._sent = latest
+        return latest
+
+    def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
+        """Registers `notify`, which any thread may call when the status has changed (see `method_tables.Watch`).
+
+        Raises:
+            LimitError: the reason is SERVER_BUSY.
+        """
+        self._health.join(self, notify, Source(*source))
+
+    def close(self) -> None:
+        """Ends the notifications. Does nothing if `begin` was not called."""
+        self._health.leave(self)
+
+
+class Health:
+    """The health status of this server, which clients can query by the name of the service or by "".
+
+    Attributes:
+        is_over: whether the server is ending all watches.
+    """
+
+    def __init__(self) -> None:
+        """Starts with the status SERVING, because the server will start soon."""
+        self.is_over = False
+        # the attribute with the status needs no lock, because its assignment is atomic
+        self._status = HealthStatus.SERVING
+        self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
+        self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
+        self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
+
+    def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
+        """Returns the table of the health methods. `probes` maps paths to health methods of other protocols."""
+        service = HEALTH_SERVICE.full_name
+        responds: dict[str, Respond] = {f"/{service}/Check": self.check, f"/{service}/List": self.list, **probes}
+        watch = WatchMethod(f"/{service}/Watch", self.open_watch)
+        return MethodTable(tuple(build_light_method(*item) for item in responds.items()), (), (watch,))
+
+    def is_serving(self) -> bool:
+        """Whether the status is SERVING."""
+        return self._status == HealthStatus.SERVING
+
+    def stop_serving(self) -> None:
+        """Sets the status to NOT_SERVING and notifies all watches."""
+        self._status = HealthStatus.NOT_SERVING
+        self._notify()
+
+    def resume_serving(self) -> None:
+        """Sets the status to SERVING and notifies all watches."""
+        self._status = HealthStatus.SERVING
+        self._notify()
+
+    def end_watches(self) -> None:
+        """Ends all watches, because a stopping server would otherwise wait for them until the grace period is over."""
+        self.is_over = True
+        self._notify()
+
+    def check(self, raw: bytes) -> bytes:
+        """Returns the response to a Check request.
+
+        Raises:
+            ReshapeError: the reason is MESSAGE_MALFORMED.
+            StatusError: the status is NOT_FOUND if the server does not have the service.
+        """
+        if not _is_known(raw):
+            raise StatusError(_NOT_FOUND)
+        return self.describe(known=True)
+
+    def list(self, raw: bytes) -> bytes:
+        """Returns the response to a List request.
+
+        Raises:
+            ReshapeError: the reason is MESSAGE_MALFORMED.
+        """
+        parse_message(_POOL.find_class("HealthListRequest"), raw)
+        statuses = {service: _Response(status=self._status) for service in _SERVICES}
+        return bytes(_ListResponse(statuses=statuses).SerializeToString())
+
+    def open_watch(self, raw: bytes) -> Watch:
+        """Returns a watch for a Watch request.
+
+        Raises:
+            ReshapeError: the reason is MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
+        """
+        check_header_size(len(raw))
+        return Watch(self, known=_is_known(raw))
+
+    def join(self, watch: Watch, notify: Callable[[], None], source: Source) -> None:
+        """Registers a watch and its function `notify`, which is called whenever the health status may have changed.
+
+        Raises:
+            LimitError: the reason is SERVER_BUSY.
+        """
+        with self._lock:
+            if not self._slots.take(source, 1):
+                message = f"{len(self._watches)} watches are open; a connection may have {MAX_WATCHES_PER_CONNECTION}"
+                raise reject_busy(message)
+            self._watches[watch] = (notify, source)
+
+    def leave(self, watch: Watch) -> None:
+        """Removes a watch. Does nothing if the watch is not registered."""
+        with self._lock:
+            _, source = self._watches.pop(watch, (None, None))
+            if source is not None:
+                self._slots.change(source, -1)
+
+    def describe(self, *, known: bool) -> bytes:
+        """Returns the message with the status of a service. If `known` is False, the status is SERVICE_UNKNOWN."""
+        status = self._status if known else HealthStatus.SERVICE_UNKNOWN
+        return bytes(_Response(status=status).SerializeToString())
+
+    def _notify(self) -> None:
+        with self._lock:
+            watches = list(self._watches.values())
+        for notify, _ in watches:
+            try:
+                notify()
+            except Exception:
+                # An error of one health watch must not prevent the notification of other watches.
+                _LOGGER.exception("bug")
+
+
+def _is_known(raw: bytes) -> bool:
+    return parse_message(_Request, raw).service in _SERVICES
+
+
+_NOT_FOUND = Status("NOT_FOUND", "unknown service", ())

@@ -1,0 +1,130 @@
+"""The channel arguments of gRPC's core, which set size limits and the timeouts of connections."""
+
+from tensor_reshape.server.config import Config
+
+MAX_METADATA_BYTES = 16 * 1024
+"""The maximum size of the metadata of a call in bytes, which is enough for a token and a trace context.
+
+The size is the length of all names and values, plus 32 bytes for each pair. gRPC's core has the same limit by default,
+but then it rejects calls above half of the limit at random.
+"""
+
+HANDSHAKE_SECONDS = 10.0
+"""The timeout of the TLS handshake and of the start of HTTP/2, in seconds."""
+
+IDLE_SECONDS = 900.0
+"""The time in seconds after which a connection without a call is closed."""
+
+AGE_GRACE_SECONDS = 6 * 3600.0
+"""The time in seconds that running calls have to finish when their connection reaches its maximum age.
+
+Sending the largest tensor at 50 MiB/s takes this time. Calls that make no progress are aborted much sooner.
+"""
+
+KEEPALIVE_SECONDS = 60.0
+"""The time in seconds without traffic after which the server pings a connection.
+
+This time is shorter than the idle timeout of load balancers, which is some minutes.
+"""
+
+# Pings of a client must be at least this number of seconds apart. gRPC's own clients wait at least 10 s.
+_MIN_PING_SECONDS = 5.0
+# A client has 5 times KEEPALIVE_SECONDS to reply to a ping of the server. gRPC's default of 20 seconds is too short. A
+# client process may be blocked for a minute, for example by a thread that converts 64 MiB on a busy machine. Such a
+# client replies late, and with the default time, some clients then fail their next call. Waiting longer for the reply
+# costs little, because a client that has disappeared only holds its connection. The calls of such a client make no
+# progress and are aborted.
+_REPLY_INTERVALS = 5.0
+# After this number of pings that arrive too early, gRPC's core closes the connection. Data from the client resets the
+# count of early pings.
+_PING_STRIKES = 2
+# The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads.
+# gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. The flow
+# control window therefore only matters between two messages. In a measurement, windows of two or four times this size
+# did not make streams of 16 and 128 MiB faster if the client reads on the calling thread (0.9 to 1.0 times as fast),
+# and hardly faster otherwise (1.05 times). Each stream of a connection has its own window, and the server's memory
+# budget does not include the memory for windows. In a test, 16 connections that each filled the windows of 120 streams
+# raised the memory of a server from 60 MiB to 280-300 MiB.
+_WINDOW_BYTES = 128 * 1024
+# These numbers limit the calls that wait in gRPC's core, in addition to the calls that the server has requested
+# (`grpc.servers`). If more than 8192 calls wait, gRPC's core cancels new calls at random. If more than 16384 calls
+# wait, gRPC's core cancels all new calls of all clients. Clients with cancelled calls get no error that names the
+# reason. Each waiting call needs some kilobytes of memory.
+_MAX_PENDING_CALLS, _MOST_PENDING_CALLS = 8192, 16384
+# This number limits the concurrent HTTP/2 streams of a connection. gRPC's core announces the limit to clients, but
+# counts a call until its memory is freed ("grpc.http.overload_protection"). A finished call is freed when its last
+# event is taken from the queue, and the client's next call may arrive before that. The core can therefore count twice
+# as many calls as are open, and a client that uses more than half of the limit may get UNAVAILABLE. In a test with a
+# limit of 64, 64 clients lost 40 % of their calls. Without the overload protection no calls are lost, but a flood of
+# resets on 16 connections makes a call take 10 s.
+_MAX_STREAMS_PER_CONNECTION = 128
+# gRPC's core decompresses a message on the thread that reads connections, before the message reaches this server and
+# its memory budget. A gzip message of 16 KiB can become as large as the largest allowed message. In a test, four
+# connections sent only such messages, 250 KB/s together, and the median duration of a small call rose from 8 ms to 0.4
+# s. When these messages were health checks, they took another 240 MiB of memory. Decompression is therefore off, and
+# compressed calls are rejected.
+_NO_COMPRESSION = 1 << 0  # in this bit set of encodings, only the bit for uncompressed messages is set
+
+
+def build_options(config: Config, max_connections: int, *, shares: bool) -> list[tuple[str, int]]:
+    """Returns the channel arguments of a server.
+
+    Args:
+        config: the configuration.
+        max_connections: the number of connections that each listener accepts.
+        shares: whether other processes listen on the same ports.
+    """
+    return [
+        ("grpc.max_receive_message_length", config.max_message_bytes),
+        # Responses have no limit in gRPC, because the service limits outputs with a clear error.
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
+        ("grpc.server.max_pending_requests", _MAX_PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", _MOST_PENDING_CALLS),
+        # The flow control window has a fixed size. If the window followed the bandwidth, clients could increase its
+        # memory.
+        ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
+        ("grpc.enable_channelz", 0),  # channelz is off, although it is on by default, because it costs memory and time
+        ("grpc.so_reuseport", int(shares)),  # with gRPC's default of 1, a second server could use the same port
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        # The soft and the hard limit of metadata have the same value, because gRPC's core rejects calls between the two
+        # limits at random.
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
+        *_limit_connections(config),
+    ]
+
+
+def _limit_connections(config: Config) -> list[tuple[str, int]]:
+    reply_milliseconds = _count_milliseconds(_REPLY_INTERVALS * KEEPALIVE_SECONDS)
+    options = [
+        ("grpc.server_handshake_timeout_ms", _count_milliseconds(HANDSHAKE_SECONDS)),
+        # A client has this time to acknowledge the HTTP/2 settings.
+        ("grpc.http2.settings_timeout", reply_milliseconds),
+        ("grpc.max_connection_idle_ms", _count_milliseconds(IDLE_SECONDS)),
+        ("grpc.keepalive_time_ms", _count_milliseconds(KEEPALIVE_SECONDS)),
+        ("grpc.keepalive_timeout_ms", reply_milliseconds),
+        # By default, the ping timeout is one minute, even if the keepalive timeout is longer.
+        ("grpc.http2.ping_timeout_ms", reply_milliseconds),
+        # With these two options, the server sends pings even if the client has no running call, so that it detects
+        # clients that have disappeared.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients may also send pings. If a client sends pings too often, the connection is closed.
+        ("grpc.http2.min_ping_interval_without_data_ms", _count_milliseconds(_MIN_PING_SECONDS)),
+        ("grpc.http2.max_ping_strikes", _PING_STRIKES),
+    ]
+    return [*options, *_limit_age(config)] if config.max_connection_age_seconds else options
+
+
+def _limit_age(config: Config) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
+        ("grpc.max_connection_age_grace_ms", _count_milliseconds(AGE_GRACE_SECONDS)),
+    ]
+
+
+def _count_milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,315 @@
+"""A server of gRPC's core, and the thread that receives its calls.
+
+gRPC's core delivers calls in the order of arrival, so a call that waits in the core waits for all earlier calls. The
+server therefore takes each call out of the core at once. If only few calls have arrived and the client has room for
+another call, the call begins at once. Otherwise it waits in an admission queue, in which clients take turns. The excess
+of a greedy client stays in this queue, because it is expensive to reject the same client again and again.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from functools import partial
+from types import MethodType
+from typing import Any, NamedTuple, TypeAlias
+
+import grpc
+
+from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.engine.admission_queues import AdmissionQueue
+from tensor_reshape.server.grpc.binding import load
+from tensor_reshape.server.grpc.calls import Call, NewCall
+
+Make: TypeAlias = Callable[[NewCall], Call]
+"""A function that makes the `Call` object for a new call. The server then calls `begin` on this object.
+
+If this function raises an exception, for example a MemoryError, the call is cancelled.
+"""
+
+FindSource: TypeAlias = Callable[[NewCall], Source]
+"""Returns the address and connection of the client of a new call."""
+
+REQUESTED_CALLS = 128
+"""The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
+
+MAX_QUEUED_CALLS = 6144
+"""The number of calls that may wait in the admission queues.
+
+If more calls arrive, a call of the address with the most waiting calls is refused. The number is larger than the 4,800
+calls of 40 full connections, because a client whose calls wait makes fewer new calls than one whose calls are refused.
+gRPC's core may keep data of each waiting call, up to the size of the flow control window.
+"""
+
+QUEUE_AFTER = 8
+"""The number of calls that begin at once after a moment without pending events. Further calls are queued by client.
+
+Queueing a call needs one more poll, which takes a tenth of the time of a small call. This limit does not count running
+calls, because watches and idle streams stay open as long as the connections of their clients.
+"""
+
+# On a busy server, events are always pending. The next queued call then begins after _EVENTS_PER_CALL events of
+# running calls. A small call has two events, so a queued call begins each time a small call ends. New calls count less,
+# so that most of them are queued before the next call begins. If no event is pending, a queued call begins at once.
+_EVENTS_PER_CALL = 2
+_EVENTS_PER_NEW_CALL = _EVENTS_PER_CALL / 64
+
+_LOGGER = logging.getLogger(__name__)
+_TURN_SECONDS = 1.0  # the longest time for which the receiving thread waits for an event
+_CHECK_SECONDS = 0.05  # the time between two checks of the queues for calls that have waited too long
+_MAX_REFUSALS = 32  # the refusals of one check, because thousands of refusals would delay other calls
+_core: Any = load()
+
+
+class _Tag(Enum):
+    """The tags of events that do not belong to a running call."""
+
+    NEW_CALL = auto()
+    SHUTDOWN = auto()
+
+
+class Lane(NamedTuple):
+    """The admission queue of a group of methods.
+
+    Attributes:
+        queue: the queue.
+        refuse: makes the `Call` object that ends a call because it has waited too long or the queues are too full.
+    """
+
+    queue: AdmissionQueue[NewCall]
+    refuse: Make
+
+
+class Route(NamedTuple):
+    """The function that makes the calls of a method, and the lane of these calls."""
+
+    make: Make
+    lane: Lane
+
+    @classmethod
+    def without_limit(cls, make: Make) -> "Route":
+        """Returns a route whose calls only wait for the turn of their client."""
+        return cls(make, Lane(AdmissionQueue(lambda _: True, math.inf), make))
+
+
+class Server:
+    """A server of gRPC's core. Bind the server with `add_port`, and then call `start`.
+
+    Attributes:
+        turns: the number of events that the receiving thread has processed. A time without events, of at most
+            a second, also counts as an event. Only the receiving thread changes this number.
+        on_unknown: a function that is called with the name of a method without a route. The function must not raise an
+            exception.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        unknown: Callable[[str, NewCall], Call],
+        find_source: FindSource,
+        options: Sequence[tuple[str, int]],
+    ) -> None:
+        """Makes a server that does not listen yet.
+
+        Args:
+            routes: a mapping from the full path of each method to its route.
+            unknown: the function that makes the `Call` objects for methods without a route.
+            find_source: a function that returns the client of a call.
+            options: channel arguments of gRPC's core.
+        """
+        self.turns = 0
+        self.on_unknown: Callable[[str], None] = lambda _name: None
+        # The core of gRPC represents method paths as bytes.
+        self._routes = {name.encode(): route for name, route in routes.items()}
+        self._unknown = Route.without_limit(partial(self._make_unknown, unknown))
+        lanes = [self._unknown.lane, *(route.lane for route in routes.values())]
+        self._lanes = deque(
+            {id(lane.queue): lane for lane in lanes}.values()
+        )  # the lane with the next turn comes first
+        self._find_source = find_source
+        self._completions = _core.CompletionQueue()
+        self._server = _core.Server(tuple(options), False)  # noqa: FBT003 - no xDS
+        self._server.register_completion_queue(self._completions)
+        self._thread = threading.Thread(target=self._serve, name="serve", daemon=True)
+        self._over = threading.Event()
+        self._lock = threading.Lock()  # this lock guards `_is_stopping` and the destruction of `_server`
+        self._is_stopping = False  # if this flag is True, the server requests no more calls
+        # Only the receiving thread uses the following attributes.
+        self._calls: set[Call] = set()  # the calls that have begun and have not ended
+        self._requested = 0  # the number of requested calls that the core has not delivered yet
+        self._unqueued = 0  # the number of calls that began without being queued, since there was last no pending event
+        self._events = 0.0  # the weighted number of events since a queued call last began
+        self._queued = 0  # the number of calls in the queues of all lanes
+        self._may_begin_queued = False  # whether a queued call may have room, so that it is worth a try
+        self._check_at = 0.0  # the time of the next check of the queues for calls that have waited too long
+        self._is_shut = False  # whether gRPC's core has confirmed the shutdown of the server
+
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        """Binds an address and returns its port.
+
+        Raises:
+            RuntimeError: the address cannot be bound.
+        """
+        inner: Any = credentials
+        security = () if credentials is None else (inner._credentials,)
+        port = int(self._server.add_http2_port(address.encode(), *security))
+        if not port:  # the core does not report why the address cannot be bound
+            message = f"{address} cannot be bound"
+            raise RuntimeError(message)
+        return port
+
+    def start(self) -> None:
+        """Starts to listen and to receive calls."""
+        self._server.start()
+        for _ in range(REQUESTED_CALLS):
+            self._request_call()
+        self._thread.start()
+
+    @property
+    def has_stopped_receiving(self) -> bool:
+        """Whether the receiving thread has ended although the server was not stopped."""
+        return self._thread.ident is not None and not self._thread.is_alive() and not self._over.is_set()
+
+    def stop(self) -> None:
+        """Stops listening, sends GOAWAY and rejects new calls.
+
+        Running calls continue. Calling this method again does nothing.
+        """
+        with self._lock:
+            if self._is_stopping:
+                return
+            self._is_stopping = True
+            # The server was not started, but gRPC's core can only shut down a server that was started.
+            if self._thread.ident is None:
+                self._server.start()
+                self._thread.start()
+            self._server.shutdown(self._completions, _Tag.SHUTDOWN)
+
+    def cancel_calls(self) -> None:
+        """Cancels the running calls of a server that is stopping."""
+        with self._lock:
+            if not self._over.is_set():
+                self._server.cancel_all_calls()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits at most `seconds` until all calls of a stopping server have ended.
+
+        Returns whether all calls have ended.
+        """
+        return self._over.wait(seconds)
+
+    def _serve(self) -> None:
+        poll = self._completions.poll
+        # The event is not stored in a variable. It may have the last reference to a finished call, and this call must
+        # be freed at once.
+        while self._process(poll(self._find_poll_deadline())):
+            self.turns += 1
+        # Without this lock, `cancel_calls` could use a destroyed server, which would crash the process.
+        with self._lock:
+            self._server.destroy()
+            self._over.set()
+
+    def _find_poll_deadline(self) -> float:
+        if self._may_begin_queued:
+            return 0
+        return time.time() + (_CHECK_SECONDS if self._queued else _TURN_SECONDS)
+
+    def _process(self, event: Any) -> bool:
+        """Processes an event. Returns whether more events can follow."""
+        tag = event.tag
+        # This check comes first, because most events belong to running calls.
+        if type(tag) is MethodType:
+            if tag(event):
+                self._calls.discard(tag.__self__)
+                self._may_begin_queued = self._queued > 0  # the call may have left room for another one
+            self._events += 1
+        elif tag is _Tag.NEW_CALL:
+            self._accept(event)
+            self._events += _EVENTS_PER_NEW_CALL
+        elif tag is _Tag.SHUTDOWN:
+            self._is_shut = True
+        elif event.completion_type == _core.CompletionType.queue_timeout:
+            self._unqueued = 0
+            self._events, self._may_begin_queued = _EVENTS_PER_CALL, self._queued > 0
+        is_due = self._queued and self._events >= _EVENTS_PER_CALL
+        # Other threads may have made room, and calls may have waited too long, even if no event shows that.
+        if is_due and (self._may_begin_queued or time.monotonic() >= self._check_at):
+            self._begin_next()
+        return not self._is_shut or bool(self._calls or self._requested or self._queued)
+
+    def _accept(self, event: Any) -> None:
+        """Begins or queues a call that gRPC's core has delivered."""
+        self._requested -= 1
+        if not event.success:  # the server is stopping, so the core has no call for this request
+            return
+        self._request_call()
+        try:
+            new = NewCall(event)
+            new.source = self._find_source(new)
+        except Exception:
+            _LOGGER.exception("bug")
+            event.call.cancel()
+            return
+        route = self._routes.get(new.method, self._unknown)
+        if self._unqueued < QUEUE_AFTER and not self._queued and route.lane.queue.has_room(new.source):
+            self._unqueued += 1
+            self._begin(route.make, new)
+            return
+        route.lane.queue.push(new.source, new, time.monotonic())
+        self._queued += 1
+        self._may_begin_queued = True
+        if self._queued > MAX_QUEUED_CALLS:
+            self._queued -= 1
+            lane = max(self._lanes, key=lambda lane: lane.queue.find_most())
+            self._begin(lane.refuse, lane.queue.pop_excess())
+
+    def _begin_next(self) -> None:
+        """Begins the queued call with the next turn, if a client has room, and refuses calls that waited too long."""
+        self._events = 0.0
+        now = time.monotonic()
+        if now >= self._check_at:
+            self._check_at = now + _CHECK_SECONDS
+            self._refuse_expired(now)
+        for _ in range(len(self._lanes)):
+            lane = self._lanes[0]
+            self._lanes.rotate(-1)
+            new = lane.queue.pop()
+            if new is not None:
+                self._queued -= 1
+                self._may_begin_queued = self._queued > 0
+                self._begin(self._routes.get(new.method, self._unknown).make, new)
+                return
+        self._may_begin_queued = False
+
+    def _refuse_expired(self, now: float) -> None:
+        for lane in self._lanes:
+            for new in lane.queue.pop_expired(now, _MAX_REFUSALS):
+                self._queued -= 1
+                self._begin(lane.refuse, new)
+
+    def _begin(self, make: Make, new: NewCall) -> None:
+        try:
+            call = make(new)
+        except Exception:
+            _LOGGER.exception("bug")
+            new.call.cancel()
+            return
+        self._calls.add(call)
+        try:
+            call.begin()
+        except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
+            call.on_bug(error)
+
+    def _make_unknown(self, make: Callable[[str, NewCall], Call], new: NewCall) -> Call:
+        name = str(new.method, "utf8", "replace")
+        self.on_unknown(name)
+        return make(name, new)
+
+    def _request_call(self) -> None:
+        with self._lock:
+            if not self._is_stopping:
+                self._server.request_call(self._completions, self._completions, _Tag.NEW_CALL)
+                self._requested += 1

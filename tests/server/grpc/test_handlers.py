@@ -1,0 +1,252 @@
+"""Calls of the service on gRPC's core: disconnected callers, bugs in the engine, and work on threads."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from engine_servers import BROKEN, LONG, METHODS, REJECTED, STREAM, UNARY, EngineServer, serve_engine
+from http2 import SECONDS, Connection, frame, grpc_message
+from http2 import Kind as Frame
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
+from tensor_reshape.server.grpc.handlers import ServiceCall, StreamCall, UnaryCall
+from tensor_reshape.server.service.method_tables import Method
+from tensor_reshape.server.service.works import Work
+
+CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}
+MIB = 1024 * 1024
+NARROW = Config(max_message_bytes=MIB, memory_budget_bytes=8 * MIB)
+"""Memory for two messages of a connection at the same time, so its third call waits."""
+
+
+@pytest.fixture
+def served() -> Iterator[EngineServer]:
+    with serve_engine() as served:
+        yield served
+
+
+@pytest.fixture
+def connection(served: EngineServer) -> Iterator[Connection]:
+    with Connection(served.address) as connection:
+        yield connection
+
+
+def cancel(connection: Connection, stream: int) -> None:
+    connection.send(frame(Frame.RST_STREAM, 0, stream, CANCEL))
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+@pytest.mark.parametrize("sent", [0, 3, 50], ids=["nothing", "half a prefix", "half a message"])
+def test_cancellation_is_detected_while_awaiting_the_request_message(
+    served: EngineServer, connection: Connection, path: str, sent: int
+):
+    stream = connection.open(path)
+    connection.send_data(stream, grpc_message(bytes(100))[:sent])
+    served.watcher.await_event(Event.READ)
+    cancel(connection, stream)
+    served.check_nothing_is_held()
+
+
+def test_unary_response_is_sent_before_the_client_half_closes(connection: Connection):
+    stream = connection.open(UNARY)
+    connection.send_data(stream, grpc_message(b"message"))
+    assert connection.await_end(stream).is_ok
+
+
+@contextmanager
+def fill() -> Iterator[tuple[EngineServer, Connection, list[int]]]:
+    """Opens three calls, the last of which waits for memory."""
+    with serve_engine(NARROW) as served, Connection(served.address) as connection:
+        streams = [connection.open(UNARY) for _ in range(3)]
+        served.watcher.await_event(Event.REQUEST, 3)
+        assert [event for event, _ in served.watcher.seen].count(Event.READ) == 2
+        yield served, connection, streams
+
+
+def test_cancellation_is_detected_while_waiting_for_memory():
+    with fill() as (served, connection, streams):
+        cancel(connection, streams[-1])
+        served.watcher.await_event(Event.OVER)
+        assert served.watcher.seen[-1] == (Event.OVER, State.DONE)
+
+
+def test_call_that_waited_for_memory_is_served():
+    with fill() as (served, connection, streams):
+        cancel(connection, streams[0])
+        served.watcher.await_event(Event.READ, 3)
+        connection.send_data(streams[-1], grpc_message(b"message"), end=True)
+        assert connection.await_end(streams[-1]).is_ok
+
+
+def fail(*_: object, **__: object) -> None:
+    message = "a secret"
+    raise IllegalEventError(message)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "message"),
+    [
+        (UNARY, "enter", b"short"),
+        (UNARY, "respond_at_once", b"short"),
+        (UNARY, "message_received", REJECTED),
+        (UNARY, "end", REJECTED),
+        (UNARY, "message_received", LONG),
+        (UNARY, "request_work", LONG),
+        (UNARY, "begin_work", LONG),
+        (UNARY, "end", LONG),
+        (STREAM, "enter", b"short"),
+        (STREAM, "message_received", b"short"),
+        (STREAM, "respond", b"short"),
+        (STREAM, "sent", b"short"),
+        (STREAM, "end", BROKEN),
+        (STREAM, "request_work", LONG),
+        (STREAM, "respond", LONG),
+    ],
+)
+def test_exception_in_the_engine_ends_only_its_call(
+    connection: Connection,
+    path: str,
+    method: str,
+    message: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(Engine, method, fail)
+        end = connection.call(path, message)
+    assert end.status in CANCELLED
+    assert "secret" not in end.message
+    assert {record.message for record in caplog.records} == {"bug"}
+    assert connection.call(path, b"message").is_ok
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_exception_at_the_end_of_a_call_affects_no_other(
+    connection: Connection, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    failed = threading.Event()
+
+    def fail_noted(*_: object, **__: object) -> None:
+        failed.set()
+        fail()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "release", fail_noted)
+        assert connection.call(path, b"message").is_ok
+        assert failed.wait(SECONDS)
+    assert connection.call(path, b"message").is_ok
+    assert {record.message for record in caplog.records} == {"bug"}
+
+
+@pytest.mark.parametrize(("path", "kind"), [(UNARY, UnaryCall), (STREAM, StreamCall)])
+def test_memory_error_ends_only_its_own_call(
+    connection: Connection, path: str, kind: type, monkeypatch: pytest.MonkeyPatch
+):
+    def fail_for_want(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "__init__", fail_for_want)
+        assert connection.call(path, b"message").status in CANCELLED
+    assert connection.call(path, b"message").is_ok
+
+
+def test_call_gets_a_brief_error_if_sending_its_rejection_fails(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    with serve_engine(clock=lambda: now[0]) as served, Connection(served.address) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(UnaryCall, "finish", fail)
+            stream = connection.open(UNARY)
+            served.watcher.await_event(Event.READ)
+            for now[0] in (1e6, 2e6):
+                served.service.perform(served.engine.sweep())
+            assert connection.await_end(stream).message.startswith("STALLED: the call has made no progress for ")
+        served.check_nothing_is_held()
+
+
+class HeldPool(ThreadPoolExecutor):
+    """Keeps submitted work until the test runs it, or has no free threads."""
+
+    def __init__(self, *, has_threads: bool = True) -> None:
+        super().__init__(1)
+        self.has_threads = has_threads
+        self.kept: list[Callable[[], Any]] = []
+        self.lives: list[Any] = []
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        if not self.has_threads:
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        self.lives += arguments
+        self.kept.append(partial(work, *arguments, **keywords))
+
+
+def build_pools(pool: HeldPool) -> Mapping[Work, ThreadPoolExecutor]:
+    return dict.fromkeys(Work, pool)
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_call_is_ended_if_no_thread_can_start(path: str, caplog: pytest.LogCaptureFixture):
+    pools = build_pools(HeldPool(has_threads=False))
+    with serve_engine(pools=pools) as served, Connection(served.address) as connection:
+        assert connection.call(path, LONG).status in CANCELLED
+        served.check_nothing_is_held()
+        assert connection.call(path, b"message").is_ok
+    assert [record.message for record in caplog.records] == ["bug"]
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_cancelled_call_is_freed_before_its_queued_work_runs(path: str):
+    pool = HeldPool()
+    with serve_engine(pools=build_pools(pool)) as served, Connection(served.address) as connection:
+        stream = connection.open(path)
+        connection.send_data(stream, grpc_message(LONG))
+        served.watcher.await_event(Event.GRANT)
+        cancel(connection, stream)
+        served.check_nothing_is_held()
+        assert connection.call(path, b"message").is_ok  # the thread that receives calls has continued
+        (life,) = pool.lives
+        assert not isinstance(life.served, ServiceCall)
+        pool.kept.pop()()  # the kept work does nothing
+
+
+def test_client_disconnect_during_work_frees_all_memory_and_calls():
+    saw = list[bool]()
+    working, gone = threading.Event(), threading.Event()
+
+    def answer(raw: bytes, is_over: Callable[[], bool]) -> bytes:
+        working.set()
+        assert gone.wait(SECONDS)
+        saw.append(is_over())
+        return raw
+
+    methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None),))
+    with serve_engine(methods=methods) as served, Connection(served.address) as connection:
+        stream = connection.open(UNARY)
+        connection.send_data(stream, grpc_message(b"message"))
+        assert working.wait(SECONDS)
+        cancel(connection, stream)
+        served.watcher.await_event(Event.OVER)
+        gone.set()
+        served.check_nothing_is_held()
+    assert saw == [True]
+
+
+def test_long_work_runs_in_the_thread_pool_of_its_kind():
+    names = list[str]()
+
+    def answer(raw: bytes, _: Callable[[], bool]) -> bytes:
+        names.append(threading.current_thread().name)
+        return raw
+
+    methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None, lambda _: Work.BATCHES),))
+    with serve_engine(methods=methods) as served, Connection(served.address) as connection:
+        assert connection.call(UNARY, b"message").is_ok
+    assert names[0].startswith("BATCHES")

@@ -1,0 +1,292 @@
+"""The thread that receives calls: fair turns, unknown methods, and the shutdown of a server."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import pytest
+
+from certificates import issue_certificates
+from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
+from http2 import Connection
+from tensor_reshape.server.engine.admission_queues import AdmissionQueue
+from tensor_reshape.server.grpc import servers
+from tensor_reshape.server.grpc.calls import Call
+from tensor_reshape.server.grpc.servers import QUEUE_AFTER, Lane, Route, Server
+
+CROWD = 40
+CANCELLED = {"1", "RST"}
+
+
+class HeldServer:
+    """Blocks the thread of a server while it begins its first call, and records the order of the calls."""
+
+    def __init__(self, served: CoreServer) -> None:
+        self.begun: list[str] = []
+        self.held, self.released = threading.Event(), threading.Event()
+        served.make = self.make
+
+    def make(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        self.begun.append(dict(new.metadata)["name"])
+        self.held.set()
+        assert self.released.wait(SECONDS)
+        call = ManualCall(METHOD, new)
+        call.finish()
+        return call
+
+
+def crowd(connection: Connection, address: str, name: str, count: int) -> None:
+    """Begins calls, and waits until the server has received them."""
+    for _ in range(count):
+        connection.open(METHOD, end=True, headers=[("address", address), ("name", name)])
+    assert connection.ping()
+    assert connection.ping()  # the core reports earlier frames before it reads more
+
+
+@pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 4), ("aaa", QUEUE_AFTER + 5)])
+def test_core_server_accepts_queued_calls_of_addresses_in_turn(addresses: str, turn: int):
+    with run_core(options=[("grpc.http2.max_ping_strikes", 0)]) as served:
+        held = HeldServer(served)
+        with Connection(served.address) as one, Connection(served.address) as two, Connection(served.address) as three:
+            crowd(one, addresses[0], "one", 1)
+            assert held.held.wait(SECONDS)
+            crowd(one, addresses[0], "one", CROWD)
+            crowd(two, addresses[1], "two", CROWD)
+            crowd(three, addresses[2], "three", 1)
+            held.released.set()
+            assert three.await_end(1).is_ok
+            assert one.await_end(2 * CROWD + 1).is_ok
+            assert two.await_end(2 * CROWD - 1).is_ok
+    order = held.begun[QUEUE_AFTER:]
+    assert sorted(held.begun) == sorted(["one"] * (CROWD + 1) + ["two"] * CROWD + ["three"])
+    assert held.begun.index("three") < turn
+    order.remove("three")
+    assert order[: CROWD // 2 * 2].count("two") >= CROWD // 2 - QUEUE_AFTER
+
+
+class Full:
+    """A limit that a test sets, and the calls that were refused because of it."""
+
+    def __init__(self, served: CoreServer, wait_seconds: float = SECONDS) -> None:
+        self.addresses: set[str] = set()
+        self.refused = SimpleQueue[str]()
+        queue = AdmissionQueue[Any](lambda source: source.address not in self.addresses, wait_seconds)
+        served.server = Server(
+            {METHOD: Route(served.open, Lane(queue, self.refuse))}, served.open_unknown, served.find_source, ()
+        )
+        served.address = f"127.0.0.1:{served.server.add_port(ANY_PORT, None)}"
+        served.server.start()
+
+    def refuse(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        self.refused.put(dict(new.metadata)["name"])
+        call = ManualCall(METHOD, new)
+        call.finish()
+        return call
+
+
+def begin(connection: Connection, address: str, name: str) -> int:
+    return connection.open(METHOD, end=True, headers=[("address", address), ("name", name)])
+
+
+def test_call_of_a_client_without_room_begins_when_there_is_room():
+    served = CoreServer(ManualCall, [])
+    full = Full(served)
+    full.addresses = {"a"}
+    with Connection(served.address) as connection:
+        waiting = begin(connection, "a", "waiting")
+        stream = begin(connection, "b", "other")
+        served.calls.get(timeout=SECONDS).finish()
+        assert connection.await_end(stream).is_ok
+        assert served.calls.empty()
+        full.addresses.clear()
+        served.calls.get(timeout=SECONDS).finish()
+        assert connection.await_end(waiting).is_ok
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_call_is_refused_after_waiting_too_long():
+    served = CoreServer(ManualCall, [])
+    full = Full(served, wait_seconds=0.1)
+    full.addresses = {"a"}
+    with Connection(served.address) as connection:
+        stream = begin(connection, "a", "late")
+        assert full.refused.get(timeout=SECONDS) == "late"
+        assert connection.await_end(stream).is_ok
+    assert served.calls.empty()
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_call_is_refused_in_time_although_other_calls_are_busy():
+    served = CoreServer(ManualCall, [])
+    full = Full(served, wait_seconds=0.1)
+    full.addresses = {"a"}
+    with Connection(served.address) as connection:
+        begin(connection, "b", "busy")
+        busy = served.calls.get(timeout=SECONDS)
+        assert isinstance(busy, ManualCall)
+        begin(connection, "a", "late")
+        deadline = time.monotonic() + SECONDS
+        while full.refused.empty() and time.monotonic() < deadline:  # the thread always has a next event
+            busy.send_now(b"x")
+            busy.sizes.get(timeout=SECONDS)
+        assert full.refused.get_nowait() == "late"
+        busy.finish()
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_longest_queue_loses_its_newest_call_above_the_maximum(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(servers, "MAX_QUEUED_CALLS", 3)
+    served = CoreServer(ManualCall, [])
+    full = Full(served)
+    full.addresses = {"a", "b"}
+    with Connection(served.address) as connection:
+        for name in ("first", "second", "third"):
+            begin(connection, "a", name)
+        begin(connection, "b", "other")
+        assert full.refused.get(timeout=SECONDS) == "third"
+        full.addresses.clear()
+        for _ in range(3):
+            served.calls.get(timeout=SECONDS).finish()
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+    assert full.refused.empty()
+
+
+def test_stopping_core_server_finishes_accepted_calls():
+    with run_core() as served, Connection(served.address) as connection:
+        held = HeldServer(served)
+        crowd(connection, "a", "one", 1)
+        assert held.held.wait(SECONDS)
+        crowd(connection, "a", "one", CROWD)
+        served.server.stop()
+        held.released.set()
+        assert served.server.wait(SECONDS)
+    assert len(held.begun) == CROWD + 1
+
+
+class UnbegunCall(ManualCall):
+    """A call that fails at its beginning, when the core receives a message for it."""
+
+    def begin(self) -> None:
+        self.receive()
+        message = "a secret"
+        raise ValueError(message)
+
+
+def fail_to_make(_: str, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    raise MemoryError(new)
+
+
+@pytest.mark.parametrize("kind", [UnbegunCall, fail_to_make])
+def test_exception_while_starting_a_call_affects_no_other_call(
+    kind: Callable[[str, Any], Call], caplog: pytest.LogCaptureFixture
+):
+    with run_core(kind) as served, Connection(served.address) as connection:
+        assert connection.await_end(connection.open(METHOD)).status in CANCELLED
+        assert connection.await_end(connection.open("/no/Such")).is_ok
+    assert [record.message for record in caplog.records] == ["bug"]
+
+
+def test_receiving_thread_keeps_its_heartbeat_without_calls():
+    with run_core() as served:
+        assert not served.server.wait(1.5)  # the method makes one call a second
+        assert served.server.turns
+
+
+def test_idle_core_server_stops_immediately_and_frees_its_port():
+    with run_core() as served:
+        served.server.stop()
+        assert served.server.wait(SECONDS)
+        served.server.stop()
+        served.server.cancel_calls()
+        with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
+            assert not served.server.has_stopped_receiving
+
+
+def test_unstarted_core_server_stops_and_frees_its_port():
+    served = CoreServer(ManualCall, [])
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+    with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
+        assert not served.server.has_stopped_receiving
+
+
+def test_stopping_core_server_rejects_new_calls_and_awaits_running_calls():
+    with run_core() as served, Connection(served.address) as connection:
+        stream = connection.open(METHOD)
+        call = served.calls.get(timeout=SECONDS)
+        served.server.stop()
+        assert not served.server.wait(0.1)
+        assert connection.await_(lambda: bool(connection.goaway))
+        with pytest.raises(ConnectionRefusedError):
+            Connection(served.address)
+        call.finish(response=b"answer")
+        assert connection.await_end(stream).is_ok
+        assert served.server.wait(SECONDS)
+    assert len(served.begun) == 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "no.such.host.invalid:0", "unix:/no/such/directory/socket"])
+def test_core_server_raises_runtime_error_for_an_unbindable_address(address: str):
+    with run_core(options=[("grpc.so_reuseport", 0)]) as served:
+        taken = served.address.rpartition(":")[2]
+        with pytest.raises(RuntimeError, match="cannot be bound"):
+            served.server.add_port(address.format(port=taken), None)
+
+
+def test_core_server_receives_calls_over_tls(tmp_path: Path):
+    files = issue_certificates(tmp_path)
+    server = grpc.ssl_server_credentials(
+        [(files.server_key.read_bytes(), files.server.read_bytes())], files.authority.read_bytes(), True
+    )
+    served = CoreServer(ManualCall, [])
+    port = served.server.add_port(ANY_PORT, server)
+    served.server.start()
+    with grpc.secure_channel(f"127.0.0.1:{port}", files.identity) as channel:
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+        answer = ask.future(b"", timeout=SECONDS)
+        call = served.calls.get(timeout=SECONDS)
+        assert b"client@example.org" in call.info.read_tls()["x509_subject_alternative_name"]
+        call.finish(response=b"answer")
+        assert answer.result() == b"answer"
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_failure_to_read_a_call_address_delays_no_other_call(monkeypatch: pytest.MonkeyPatch):
+    with run_core() as served, Connection(served.address) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(servers, "NewCall", fail_to_make_a_call)
+            assert not connection.await_end(connection.open(METHOD)).is_ok
+        stream = connection.open(METHOD, end=True)
+        served.calls.get(timeout=SECONDS).finish()
+        assert connection.await_end(stream).is_ok
+
+
+def fail_to_make_a_call(_event: object) -> None:
+    raise ValueError
+
+
+def test_core_server_reports_the_end_of_its_receiving_thread(monkeypatch: pytest.MonkeyPatch):
+    ended = SimpleQueue[threading.Thread]()
+    monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
+
+    def fail(_new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        raise KeyboardInterrupt  # an Exception would affect only that call
+
+    served = CoreServer(ManualCall, [])
+    served.make = fail
+    served.server.start()
+    with Connection(served.address) as connection:
+        connection.open(METHOD)
+        ended.get(timeout=SECONDS).join()
+    assert served.server.has_stopped_receiving
+    served.server.stop()

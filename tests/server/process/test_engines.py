@@ -1,0 +1,84 @@
+"""The choice of the I/O engine by the addresses and the environment."""
+
+import sys
+
+import pytest
+
+from tensor_reshape.runtime import experiments
+from tensor_reshape.server.process.engines import choose_engine, name_engine
+
+LOCAL = ("127.0.0.1:50051", "unix:/run/server.sock")
+PUBLIC = ("127.0.0.1:50051", "0.0.0.0:50051")
+LISTENER = "-event_engine_listener"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without the variable and without grpc, and with a tested release."""
+    monkeypatch.delenv(experiments.VARIABLE, raising=False)
+    monkeypatch.delitem(sys.modules, "grpc", raising=False)
+    monkeypatch.setattr(experiments, "are_known", lambda: True)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("address", "engine"),
+    [
+        ("127.0.0.1:0", "polling"),
+        ("127.255.0.1:0", "polling"),
+        ("localhost:0", "polling"),
+        ("[::1]:0", "polling"),
+        ("unix:server.sock", "polling"),
+        ("0.0.0.0:0", "event"),
+        ("[::]:0", "event"),
+        ("10.0.0.1:0", "event"),
+        ("reshape.example:0", "event"),
+        ("localhost.example:0", "event"),
+        ("nowhere", "event"),
+    ],
+)
+def test_polling_io_engine_is_chosen_only_for_local_addresses(address: str, engine: str):
+    choose_engine([address])
+    assert name_engine() == engine
+
+
+@pytest.mark.parametrize("addresses", [PUBLIC, PUBLIC[::-1]])
+def test_one_network_address_selects_the_event_io_engine(addresses: tuple[str, ...]):
+    choose_engine(addresses)
+    assert name_engine() == "event"
+
+
+def test_empty_grpc_experiments_variable_counts_as_not_set(environment: pytest.MonkeyPatch):
+    environment.setenv(experiments.VARIABLE, "")
+    choose_engine(LOCAL)
+    assert name_engine() == "polling"
+
+
+@pytest.mark.parametrize(
+    ("variable", "engine"),
+    [
+        ("-other", "event"),
+        ("event_engine_listener", "event"),
+        (LISTENER, "polling"),
+        (f"other, {LISTENER}", "polling"),
+    ],
+)
+@pytest.mark.parametrize("addresses", [LOCAL, PUBLIC])
+def test_grpc_experiments_variable_of_the_operator_selects_the_engine(
+    addresses: tuple[str, ...], variable: str, engine: str, environment: pytest.MonkeyPatch
+):
+    environment.setenv(experiments.VARIABLE, variable)
+    choose_engine(addresses)
+    assert name_engine() == engine
+
+
+def test_untested_grpcio_keeps_its_default_io_engine(environment: pytest.MonkeyPatch):
+    environment.setattr(experiments, "are_known", lambda: False)
+    choose_engine(LOCAL)
+    assert name_engine() == "event"
+
+
+def test_already_imported_grpc_keeps_its_io_engine(environment: pytest.MonkeyPatch):
+    environment.setitem(sys.modules, "grpc", sys)
+    choose_engine(LOCAL)
+    assert name_engine() == "event"

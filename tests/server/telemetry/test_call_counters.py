@@ -1,0 +1,167 @@
+"""The counters of calls agree with the records of observers."""
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import pytest
+
+from engine_calls import METHOD, Caller, make, name_peer
+from http2 import Connection
+from in_process import ANY_PORT, hurry_stop
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.results import GONE, CallResult
+from tensor_reshape.server.calls.sources import find_source
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.effects import build_perform
+from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.telemetry.call_counters import CallCounters
+from tensor_reshape.server.telemetry.counted_methods import list_methods
+from tensor_reshape.server.telemetry.metric_families import (
+    CALL_SECONDS,
+    CALLS,
+    OTHER,
+    REJECTIONS,
+    REQUEST_BYTES,
+    RESPONSE_BYTES,
+    Family,
+)
+from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.wire.methods import split_method
+
+RESULTS = (
+    CallResult("OK"),
+    CallResult("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)),
+    CallResult("INTERNAL", "INTERNAL_ERROR"),
+)
+
+
+class Counted:
+    """An engine with counters and an observer."""
+
+    def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[Observer] = ()) -> None:
+        self.counters = SharedCounters(methods or (METHOD,))
+        self.calls = CallCounters(self.counters, methods or (METHOD,))
+        self.observed = ObserverJournal(observers)
+        self.engine = make(4, max_calls=max_calls, journals=(self.calls,), observed=self.observed)
+
+    def call(self) -> Caller:
+        return Caller(self.engine, perform=build_perform(self.observed.deliver))
+
+    def count(self, family: Family, *labels: str) -> float:
+        return self.counters.cells[family][labels][0]
+
+    def read(self, family: Family, method: str = METHOD) -> tuple[float, float]:
+        """Returns the number of values in a histogram, and their sum."""
+        *counts, total = self.counters.cells[family][split_method(method)]
+        return sum(counts), total
+
+    def list_codes(self) -> dict[tuple[str, ...], float]:
+        return {labels: count for labels, (count,) in self.counters.cells[CALLS].items() if count}
+
+
+def test_metrics_count_a_call_when_it_finishes():
+    counted = Counted()
+    caller = counted.call().arrive(100).end(30)
+    assert counted.list_codes() == {}
+    caller.leave()
+    assert counted.list_codes() == {(*split_method(METHOD), "OK"): 1.0}
+    assert counted.read(REQUEST_BYTES) == (1, 100)
+    assert counted.read(RESPONSE_BYTES) == (1, 30)
+    count, seconds = counted.read(CALL_SECONDS)
+    assert (count, 0 <= seconds < 60) == (1, True)
+
+
+def test_metrics_count_stream_messages_before_the_call_ends():
+    counted = Counted()
+    counted.call().arrive(100).respond(10, 20).sent(10)
+    assert (counted.read(REQUEST_BYTES), counted.read(RESPONSE_BYTES)) == ((1, 100), (1, 10))
+
+
+def test_metrics_count_an_unknown_method_as_other():
+    counted = Counted("/another.service/Method")
+    counted.call().arrive(5).end(5).leave()
+    counted.calls.count_other()
+    assert counted.list_codes() == {(OTHER, OTHER, "OK"): 1.0, (OTHER, OTHER, "UNIMPLEMENTED"): 1.0}
+
+
+def test_metrics_include_calls_to_unknown_methods():
+    counters = SharedCounters(list_methods())
+    config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
+    runner = Runner(config, counters=counters)
+    runner.start()
+    try:
+        with Connection(runner.addresses[0]) as connection:
+            for method in ("/a/B", "/\x1b[31m"):
+                connection.call(method, b"")
+    finally:
+        hurry_stop(runner)
+    assert counters.cells[CALLS][OTHER, OTHER, "UNIMPLEMENTED"][0] == 2
+
+
+def test_metrics_count_a_rejected_call_by_its_reason():
+    counted = Counted(max_calls=1)
+    rejected = Lifecycle(counted.call(), METHOD)
+    with pytest.raises(LimitError) as raised:
+        counted.engine.enter(rejected, find_source(name_peer(2)))
+    counted.engine.end(rejected, CallResult("RESOURCE_EXHAUSTED", str(raised.value.reason)))
+    counted.engine.release(rejected)
+    assert counted.count(REJECTIONS, "SERVER_BUSY") == 1
+    assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
+
+
+class Watcher(Observer):
+    """An observer that sums the records of ended calls."""
+
+    def __init__(self) -> None:
+        self.requests = self.request_bytes = self.responses = self.response_bytes = 0
+        self.results: list[CallResult] = []
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        if record.state is State.DONE:
+            self.requests += record.request_messages
+            self.request_bytes += record.request_bytes
+            self.responses += record.response_messages
+            self.response_bytes += record.response_bytes
+            self.results.append(record.result or GONE)
+        assert event in Event
+
+
+def move_somehow(caller: Caller, rng: random.Random) -> None:
+    """Sends an event to a call. An event that is illegal in its state has no effect."""
+    engine, life = caller.engine, caller.life
+    moves: tuple[Callable[[], object], ...] = (
+        lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
+        lambda: engine.respond_at_once(life, 7, 40),
+        lambda: caller.work(10),
+        caller.begin_work,
+        lambda: caller.respond(rng.randrange(9)),
+        lambda: caller.sent(3) if life.unsent else None,
+        lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40])).effects),
+        lambda: caller.perform(engine.release(life, gone=rng.random() < 0.5)),
+    )
+    with suppress(IllegalEventError):
+        rng.choice(moves)()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_call_counters_match_observed_calls_for_random_events(seed: int):
+    rng, watcher = random.Random(seed), Watcher()
+    counted = Counted(observers=[watcher])
+    for _ in range(200):
+        caller = counted.call()
+        for _ in range(rng.randrange(20)):
+            move_somehow(caller, rng)
+        caller.leave()
+        caller.end().leave()  # the end of the thread that worked on the call
+    results = [result.code for result in watcher.results]
+    assert {labels[-1]: count for labels, count in counted.list_codes().items()} == {
+        code: results.count(code) for code in set(results)
+    }
+    assert sum(counted.count(REJECTIONS, result.reason) for result in RESULTS[1:]) == sum(
+        bool(result.reason) for result in watcher.results
+    )
+    assert counted.read(REQUEST_BYTES) == (watcher.requests, watcher.request_bytes)
+    assert counted.read(RESPONSE_BYTES) == (watcher.responses, watcher.response_bytes)
