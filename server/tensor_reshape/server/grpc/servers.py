@@ -254,8 +254,12 @@ class Server:
             event.call.cancel()
             return
         route = self._routes.get(new.method, self._unknown)
-        if self._unqueued < QUEUE_AFTER and not self._queued and route.lane.queue.has_room(new.source):
-            self._unqueued += 1
+        is_due = self._events >= _EVENTS_PER_CALL  # if the call were queued, it would now begin as the only one
+        if not self._queued and (is_due or self._unqueued < QUEUE_AFTER) and route.lane.queue.has_room(new.source):
+            if is_due:
+                self._events = 0.0
+            else:
+                self._unqueued += 1
             self._begin(route.make, new)
             return
         route.lane.queue.push(new.source, new, time.monotonic())
