@@ -1,8 +1,10 @@
-"""The shapes of Reshape outputs in a model: reading, removing and writing them."""
+"""The shapes in models, and formulas of dims that nodes compute."""
 
 import onnx
+import pytest
 from onnx import parser
 
+from tensor_reshape.onnx import ModelReport, ModelVerdict, check_model
 from tensor_reshape.onnx.annotations import read_shapes, rename_params, strip_shapes, write_shapes
 from tensor_reshape.onnx.dim_params import DimParams
 from tensor_reshape.onnx.models import infer_model
@@ -16,6 +18,9 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,4] x, bool c) =>
     else_branch = b () => (e) { e = Relu(h) } >
 }"""
 N = name_dim("N")
+
+HEAD = '<ir_version: 10, opset_import: ["": 21]> '
+TARGET = "s = Constant<value_ints=[{items}]>() y = Reshape(p, s)"
 
 
 def make_model() -> onnx.ModelProto:
@@ -81,3 +86,102 @@ def test_rename_params_adds_a_suffix_to_unknown_dim_names():
     model.graph.value_info[0].type.tensor_type.shape.dim[0].dim_param = "4*N"
     rename_params(model, make_params(), "_onnx")
     assert read_shapes(model, make_params())["", "h"][0] == parse_dim("4*N")
+
+
+def check(graph: str) -> ModelReport:
+    return check_model(parser.parse_model(HEAD + graph))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "node", "items", "requirement"),
+    [
+        (
+            "float[b,3,h,w] x",
+            "MaxPool<kernel_shape=[2,2],strides=[2,2]>(x)",
+            "0,147",
+            "floor(h/2)*floor(w/2) = 49 unless b = 0",
+        ),
+        ("float[b,9,h,w] x, float[9,9,1,1] k", "Conv(x, k)", "1,9,196", "b*h*w = 196"),
+        ("float[a,6] x, float[b,6] k", "Concat<axis=0>(x, k)", "4,-1", "2 divides a + b"),
+        ("float[b,6] x", "Concat<axis=0>(x, x)", "-1,8", "2 divides b"),
+        ("float[n,2] x", "Pad(x, z)", "4,-1", "2 divides n + 3"),
+        ("float[n,2] x", "Tile(x, t)", "9,-1", "3 divides n"),
+    ],
+)
+def test_condition_of_a_computed_dim_is_a_requirement_of_the_model(
+    inputs: str, node: str, items: str, requirement: str
+):
+    text = "<int64[4] z = {1,0,2,0}, int64[2] t = {3,1}>"
+    report = check(f"g ({inputs}) => (float[] y) {text} {{ p = {node} {TARGET.format(items=items)} }}")
+    found = [str(one.condition) for one in report.requirements if one.verdict is not ModelVerdict.OK]
+    assert (report.verdict, found, report.failed_probes) == (ModelVerdict.RESTRICTED, [requirement], ())
+
+
+def test_target_computed_by_a_division_requires_an_even_dim():
+    report = check(
+        """g (float[h,6] x) => (float[] y) {
+            n = Shape<start=0, end=1>(x) two = Constant<value_ints=[2]>() q = Div(n, two)
+            r = Constant<value_ints=[2,6]>() s = Concat<axis=0>(q, r) y = Reshape<allowzero=1>(x, s)
+        }"""
+    )
+    assert [str(one.condition) for one in report.requirements] == ["h = 2*floor(h/2)"]
+
+
+def test_computed_dim_with_one_legal_value_freezes_the_model():
+    report = check(
+        f"g (float[2,3,h] x) => (float[] y) {{ p = MaxPool<kernel_shape=[2],strides=[2]>(x) "
+        f"{TARGET.format(items='2,21')} }}"
+    )
+    assert (report.verdict, [str(one.condition) for one in report.requirements]) == (
+        ModelVerdict.FROZEN,
+        ["floor(h/2) = 7"],
+    )
+
+
+def test_two_formulas_of_equal_value_are_no_requirement():
+    """The target computes the product of two dims in another way than the data."""
+    report = check(
+        """g (float[h,w,2] x, float[1,1,2] z) => (float[] y) {
+            minus = Constant<value_ints=[-1,2]>() a = Reshape(x, minus) one = Constant<value_ints=[1,2]>()
+            b = Reshape(z, one) p = Concat<axis=0>(b, a)
+            d = Shape(x) i0 = Constant<value_ints=[0]>() i1 = Constant<value_ints=[1]>() h = Gather(d, i0)
+            w = Gather(d, i1) n = Mul(w, h) m = Add(i1, n) r = Constant<value_ints=[2,1]>() s = Concat<axis=0>(m, r)
+            y = Reshape<allowzero=1>(p, s)
+        }"""
+    )
+    assert (report.verdict, report.failed_probes) == (ModelVerdict.OK, ())
+
+
+def test_names_that_are_no_words_leave_other_formulas_as_they_are():
+    report = check(
+        f"""g (float["a b",2] x, float["/m/out:0",2] z, float[h,2] k) => (float[] y) {{
+            p = Concat<axis=0>(k, k) c = Concat<axis=0>(x, z) {TARGET.format(items="4,-1,2")}
+        }}"""
+    )
+    assert [str(one.condition) for one in report.requirements] == ["2 divides h"]
+
+
+def test_formula_in_the_graph_of_a_node_is_known():
+    report = check(
+        f"""g (float[b,4] x, bool c) => (float[] y) {{
+            y = If (c) <
+                then_branch = t () => (float[] y) {{ p = Concat<axis=0>(x, x) {TARGET.format(items="3,-1")} }},
+                else_branch = e () => (float[] i) {{ i = Identity(x) }}
+            >
+        }}"""
+    )
+    assert str(report.findings[0]) == "y: [2*b, 4] under [3, -1] is [3, 8*b/3]"
+
+
+def test_declared_shape_of_an_operator_that_onnx_does_not_know_is_believed():
+    report = check(
+        "g (float[b,6] x) => (float[] y) <float[b,8] p> { p = x.y.Widen(x) " + TARGET.format(items="-1,4") + " }"
+    )
+    assert str(report.findings[0]) == "y: [b, 8] under [-1, 4] is [2*b, 4]"
+
+
+@pytest.mark.parametrize("node", ["Concat<axis=0>(k, k)", "Reshape(z, k)"])
+def test_items_of_a_long_list_get_no_names(node: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tensor_reshape.onnx.annotations.infer_symbolic_shapes", lambda *_, **__: pytest.fail("used"))
+    report = check(f"g (int64[20000] k, float[n] z) => (float[] y) {{ p = {node} {TARGET.format(items=-1)} }}")
+    assert report.findings[-1].node.output == "y"

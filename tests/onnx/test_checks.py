@@ -16,7 +16,7 @@ from hypothesis_profiles import examples
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
-from tensor_reshape.onnx.formulas import compute, read_formula
+from tensor_reshape.onnx.dim_params import compute, read_formula
 from tensor_reshape.rules.dims import find_bounds
 from tensor_reshape.rules.names import read_product
 

@@ -22,9 +22,9 @@ import onnx
 
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.onnx.advice import add_origins
 from tensor_reshape.onnx.annotations import (
     Shapes,
+    add_symbols,
     list_graphs,
     read_shapes,
     rename_params,
@@ -32,7 +32,7 @@ from tensor_reshape.onnx.annotations import (
     strip_shapes,
     write_shapes,
 )
-from tensor_reshape.onnx.confirmations import confirm, is_contradicted
+from tensor_reshape.onnx.confirmations import add_origins, confirm, is_contradicted
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, Source, expand_model, infer_model, load_model
 from tensor_reshape.onnx.openvino_ir import read_ir
@@ -42,7 +42,6 @@ from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
 from tensor_reshape.onnx.requirements import NodeConditions, find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
-from tensor_reshape.onnx.symbols import add_symbols
 from tensor_reshape.rules.dims import AnyDim, Interval
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import MAX_RANK

@@ -19,8 +19,7 @@ from itertools import combinations, islice, product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-from tensor_reshape.onnx.dim_params import DimParams, Key
-from tensor_reshape.onnx.formulas import compute, list_words, read_formula
+from tensor_reshape.onnx.dim_params import DimParams, Key, compute, list_words, read_formula
 from tensor_reshape.onnx.interpreter import Decision, Dims, Failure, Interpreter, OutOfTimeError, Run
 from tensor_reshape.onnx.models import Source
 from tensor_reshape.onnx.requirements import Requirement

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.onnx.constraints import Demand
 from tensor_reshape.onnx.interpreter import Decision
 from tensor_reshape.onnx.probes import format_sizes
-from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
+from tensor_reshape.onnx.requirements import Demand, ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
