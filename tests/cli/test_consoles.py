@@ -1,13 +1,18 @@
-"""The choice between drawn and plain output."""
+"""The choice between drawn and plain output, and the progress of long transfers."""
 
 import io
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
+import numpy as np
 import pytest
 
-from tensor_reshape.cli.consoles import find_console
+from command_line import PROGRAM
+from server_processes import ServerProcess
+from tensor_reshape.cli.consoles import LEAST_BYTES, draw_progress, find_console
+from terminals import run_on_terminal, strip_styles
 
 
 @pytest.fixture
@@ -42,3 +47,22 @@ def test_force_color_and_no_color_control_terminal_output(terminal: TextIO, monk
     console = find_console(terminal)
     assert console is not None
     assert console.no_color
+
+
+def test_pipe_shows_no_progress_bar():
+    with draw_progress(10 * LEAST_BYTES, wanted=True) as advance:
+        assert advance is None
+
+
+def test_only_long_transfers_show_a_progress_bar(server: ServerProcess, tmp_path: Path):
+    def reshape(name: str, *options: str) -> tuple[int, str]:
+        asked = ("--server", server.address, "--shape=2,-1", "--no-special-zero", "-o", tmp_path / "output.npy")
+        return run_on_terminal(PROGRAM, "reshape", tmp_path / name, *asked, *options, env={"TERM": "xterm"})
+
+    np.save(tmp_path / "large.npy", np.zeros(2 * LEAST_BYTES, np.uint8))
+    np.save(tmp_path / "small.npy", np.zeros(6, np.uint8))
+    code, text = reshape("large.npy")
+    assert (code, "/33.6 MB" in strip_styles(text) or "/32.0 MiB" in strip_styles(text)) == (0, True)
+    assert "/s" in text
+    assert reshape("large.npy", "--no-progress") == (0, "")
+    assert reshape("small.npy") == (0, "")

@@ -1,21 +1,73 @@
-"""Reading arrays from files and pipes."""
+"""Locations of arrays, mapped files, headers of .safetensors files, and arrays from files and pipes."""
 
+import io
+import json
+import mmap
 import os
 import pickle
+import re
+import signal
+import struct
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors
+import safetensors.numpy
 
 from command_line import SIX
-from tensor_reshape.cli.locations import FormatError
-from tensor_reshape.cli.sources import MAX_NPZ_BYTES, open_bytes, open_source, read_array
+from tensor_reshape.cli.sources import (
+    MAX_NPZ_BYTES,
+    NAMES,
+    WINDOW_BYTES,
+    FormatError,
+    Location,
+    MappedMemory,
+    build_safetensors,
+    choose_member,
+    map_safetensors,
+    open_bytes,
+    open_source,
+    read_array,
+    read_location,
+)
+from tensor_reshape.client import DataType
+from tensor_reshape.wire.arrays import DTYPES
+
+SIZE = 3 * WINDOW_BYTES
+OFFSET = 128  # the size of a .npy header, which is not a multiple of a page
+
+RECORD = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+HEADERS: list[object] = [
+    [],
+    {},
+    {"__metadata__": {"a": "b"}},
+    {"a": None},
+    {"a": {}},
+    {"a": {**RECORD, "dtype": "C64"}},
+    {"a": {**RECORD, "dtype": ["F32"]}},
+    {"a": {**RECORD, "shape": [2, 4]}},
+    {"a": {**RECORD, "shape": [2, 2]}},
+    {"a": {**RECORD, "shape": [-2, -3]}},
+    {"a": {**RECORD, "shape": [2, 3.0]}},
+    {"a": {**RECORD, "shape": [True, 6]}},
+    {"a": {**RECORD, "shape": "23"}},
+    {"a": {**RECORD, "shape": 6}},
+    {"a": {**RECORD, "data_offsets": [24, 0]}},
+    {"a": {**RECORD, "data_offsets": [0]}},
+    {"a": {**RECORD, "data_offsets": [-24, 0]}},
+    {"a": {**RECORD, "shape": [2**70], "data_offsets": [0, 2**70]}},
+]
+"""Headers that are wrong for a file with 24 bytes of elements."""
 
 
 @pytest.fixture
@@ -194,3 +246,122 @@ def test_change_of_an_open_input_file_is_detected(file: Path):
             writer.write(b"more")
         with pytest.raises(click.ClickException, match="changed while it was read"):
             source.check_unchanged()
+
+
+def test_file_argument_is_split_into_path_format_and_member():
+    locations = {
+        "-": Location("-"),
+        "a.npy": Location("a.npy"),
+        "a:b.npy": Location("a:b.npy"),
+        "plain": Location("plain"),
+        "a.npz": Location("a.npz", "npz"),
+        "a.npz:": Location("a.npz", "npz"),
+        "a.npz:x": Location("a.npz", "npz", "x"),
+        "d:e/a.npz:x:y": Location("d:e/a.npz", "npz", "x:y"),
+        "m.safetensors:layer.0.weight": Location("m.safetensors", "safetensors", "layer.0.weight"),
+        "m.safetensors": Location("m.safetensors", "safetensors"),
+        ".npz:x": Location(".npz:x"),
+    }
+    assert {text: read_location(text) for text in locations} == locations
+    assert [text for text in locations if read_location(text).is_pipe] == ["-"]
+
+
+def test_npz_member_name_is_optional_for_a_single_array():
+    assert choose_member(["a"], "") == "a"
+    for names, member, message in (
+        (["a", "b"], "", "has several arrays: add a colon and one of the names a, b"),
+        (["a"], "c", "has no array 'c'; it has a"),
+        ([], "", "contains no array"),
+        ([str(number) for number in range(25)], "", "18, 19 and 5 more"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            choose_member(names, member)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_bytes(bytes(SIZE))
+    return tmp_path / "file"
+
+
+def read_resident(path: Path) -> int:
+    """Returns the KiB of a mapped file in this process's memory."""
+    _, _, rest = Path("/proc/self/smaps").read_text().partition(str(path))
+    found = re.search(r"^Rss: +(\d+) kB", rest, re.MULTILINE)
+    assert found
+    return int(found[1])
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_released_part_of_a_mapped_file_leaves_memory(path: Path, mode: Literal["r", "r+"]):
+    array: np.memmap[Any, Any] = np.memmap(path, np.uint8, mode, offset=OFFSET)
+    mapping = MappedMemory(array)
+    assert not array.any()
+    before = read_resident(path)
+    mapping.give_back(2 * WINDOW_BYTES)
+    assert read_resident(path) <= (WINDOW_BYTES + mmap.PAGESIZE) // 1024 < before
+
+
+def test_released_part_of_a_mapped_file_keeps_written_bytes(path: Path):
+    array: np.memmap[Any, Any] = np.memmap(path, np.uint8, "r+", offset=OFFSET)
+    array[:3] = 7
+    MappedMemory(array).give_back(array.nbytes)
+    assert array[:4].tolist() == [7, 7, 7, 0]
+    assert path.read_bytes()[OFFSET : OFFSET + 4] == b"\7\7\7\0"
+
+
+def test_mapped_file_can_be_released_again_after_a_restart(path: Path):
+    array: np.memmap[Any, Any] = np.memmap(path, np.uint8, "r", offset=OFFSET)
+    mapping = MappedMemory(array)
+    mapping.give_back(array.nbytes)
+    mapping.give_back(0)
+    assert not array.any()
+    mapping.give_back(array.nbytes)
+    assert read_resident(path) == 0
+
+
+CUT = """
+import os, sys
+from tensor_reshape.cli.sources import open_source
+with open_source(sys.argv[1]) as source:
+    os.truncate(sys.argv[1], 0)
+    source.array.tobytes()
+"""
+
+
+def test_reading_a_truncated_mapped_file_raises_sigbus(tmp_path: Path):
+    """No program that maps files can prevent this, as the documentation says."""
+    path = tmp_path / "file.npy"
+    np.save(path, np.zeros(10_000))
+    assert subprocess.run([sys.executable, "-c", CUT, path], check=False).returncode == -signal.SIGBUS
+
+
+def write_file(header: object) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(24)
+
+
+BROKEN = (b"", b"\0" * 7, struct.pack("<Q", 2**40), struct.pack("<Q", 9) + b"{}", struct.pack("<Q", 2) + b"\xff\xfe")
+
+
+def test_safetensors_library_reads_the_written_header_of_every_type(tmp_path: Path):
+    for data_type, dtype in NAMES.items():
+        raw = bytes(range(6 * DTYPES[data_type].itemsize))
+        written = build_safetensors(data_type, [2, 3], "x") + raw
+        ((name, tensor),) = safetensors.deserialize(written)  # type: ignore[no-untyped-call]
+        told = (name, tensor["dtype"], tensor["shape"], bytes(tensor["data"]))
+        assert told == ("x", dtype, [2, 3], raw)
+        path = tmp_path / "file.safetensors"
+        path.write_bytes(written)
+        with path.open("rb") as file:
+            array = map_safetensors(file, "")
+        assert (array.dtype, array.tobytes()) == (DTYPES[data_type], raw), dtype
+    assert len(build_safetensors(DataType.F64, [3], "a name of some length")) % 8 == 0  # elements are aligned
+    with pytest.raises(ValueError, match="has no type i4"):
+        build_safetensors(DataType.I4, [3], "")
+
+
+@pytest.mark.parametrize("raw", [*map(write_file, HEADERS), *BROKEN], ids=repr)
+def test_missing_or_invalid_safetensors_header_is_rejected(raw: bytes):
+    with pytest.raises(ValueError, match=r"header|array|type"):
+        map_safetensors(io.BytesIO(raw), "")

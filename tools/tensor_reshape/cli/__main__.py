@@ -16,7 +16,7 @@ _CLI, _SERVER = "tensor_reshape.cli", "tensor_reshape.server"
 
 COMMANDS = (
     LazyCommand("check", "Check the Reshape nodes of models.", f"{_CLI}.checks:check"),
-    LazyCommand("completion", "Print a script that completes commands in a shell.", f"{_CLI}.completions:completion"),
+    LazyCommand("completion", "Print a script that completes commands in a shell.", f"{_CLI}.commands:completion"),
     LazyCommand(
         "conformance",
         "Test an implementation of the operations with the conformance suite.",

@@ -10,7 +10,6 @@ import click
 from tensor_reshape.cli.check_formats import FORMATS, Checked, find_worst, write
 from tensor_reshape.cli.lazy_commands import reject_missing_extra
 from tensor_reshape.cli.options import JSON_OPTION, NEW_FILE, OPTIONAL_SERVER_OPTION, Connection, connection_options
-from tensor_reshape.cli.outputs import write_file
 from tensor_reshape.cli.parameter_types import Choices, InputShapes
 from tensor_reshape.client import infer_locally
 
@@ -183,5 +182,7 @@ def _check(  # the options of the command
     except OSError as error:
         return Checked(path=model, error=f"{error.filename}: {error.strerror}")
     if write is not None:
+        from tensor_reshape.cli.destinations import write_file  # noqa: PLC0415 - it imports numpy
+
         write_file(write, annotated.SerializeToString())
     return Checked(path=model, report=report, profiles=tested, fail_on=fail_on)

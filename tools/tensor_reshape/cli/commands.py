@@ -1,4 +1,4 @@
-"""The commands that call a server."""
+"""The commands that call a server, and the command that prints the completion scripts of click."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, LOCAL_SERVER_OPTION, SHAPE, array_options, server_options
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _Expect = Sequence[int | None] | None
 _EPILOG = "Without --timeout, the call may take 30 seconds, and one more second for each 4 MiB of the array."
+
+_PROGRAM = "tensor-reshape"
+_VARIABLE = "_TENSOR_RESHAPE_COMPLETE"  # click derives the name of this variable from the name of the program
 
 
 @click.command()
@@ -162,3 +166,17 @@ def reshape(
     else:
         tensor = files.read_packed(dims)
         files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script that completes commands in a shell.
+
+    bash: eval "$(tensor-reshape completion bash)" in ~/.bashrc. zsh: the same with zsh in ~/.zshrc, below compinit.
+    fish: tensor-reshape completion fish > ~/.config/fish/completions/tensor-reshape.fish
+    """
+    script = get_completion_class(shell)
+    if script is not None:  # click has a completion class for each of the allowed shells
+        click.echo(script(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

@@ -15,10 +15,9 @@ from typing import Any
 
 import click
 
+from tensor_reshape.cli.consoles import Advance, draw_progress
 from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
-from tensor_reshape.cli.locations import Location, read_location
-from tensor_reshape.cli.progress_bars import Advance, draw_progress
-from tensor_reshape.cli.sources import Source, open_bytes, open_source
+from tensor_reshape.cli.sources import Location, Source, open_bytes, open_source, read_location
 from tensor_reshape.client import CallTimeoutError, PackedTensor
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.requests import Arguments, plan_reshape

@@ -1,28 +1,40 @@
 """Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
 
+- A text of the form `FILE.npz:NAME` or `FILE.safetensors:NAME` is the location of a member. Any other colon is a part
+  of the file name.
 - `.npy` and `.safetensors` files are mapped into memory. Members of `.npz` files and pipes are read into memory as a
   whole, so a member may have at most 1 GiB.
+- Only the part of a mapped file that is in use stays in memory. Parts that have been processed are returned to the
+  system while the transfer continues. With this method, a file of 10 GiB uses some tens of MiB of memory.
+- If another process truncates a mapped file, the signal SIGBUS ends this process. The system has no other way to report
+  that a mapped file was truncated.
 - A damaged or malicious file only causes an error that names the file. The command never loads pickled data.
+- The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This
+  module therefore reads and writes the short header of such a file itself: a length of eight bytes, and JSON of that
+  length, before the elements of all tensors. The tests compare reading and writing with the library.
 """
 
 import io
+import json
+import mmap
 import os
+import re
 import stat
+import struct
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Literal, NamedTuple, cast
 
 import click
 import numpy as np
 
-from tensor_reshape.cli.locations import FormatError, Location, choose_member, read_location
-from tensor_reshape.cli.mappings import Mapping, map_array
-from tensor_reshape.cli.safetensors_headers import map_safetensors
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.sizes import round_size
-from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.arrays import DTYPES, Array
 
 MAX_NPZ_BYTES = 1024**3
 """The largest member of an `.npz` archive, because members are read and written in memory.
@@ -34,6 +46,126 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile decompress
 _SUFFIX = ".npy"
 _HEAD_BYTES = 128  # numpy writes the type at the start of the header
 _F8E5M2 = b"'descr': '<f1'"  # this type is in files that numpy wrote with ml_dtypes, but numpy does not read it
+
+Format = Literal["npy", "npz", "safetensors"]
+
+PIPE = "-"
+DEFAULT_MEMBER = "output"
+_MEMBER = re.compile(r"(?P<path>.+?\.(?P<format>npz|safetensors))(?::(?P<member>.*))?", re.DOTALL)
+_LISTED = 20  # an error message lists at most 20 members, because the archive of a model may have thousands
+
+WINDOW_BYTES = 32 * 1024 * 1024
+"""The size of the part that stays in memory."""
+
+# For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Data that was written stays in the
+# system's cache or in the file, so it can be read again. Systems without MADV_DONTNEED release mapped memory by their
+# own rules.
+_GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
+
+NAMES = {
+    DataType.BOOLEAN: "BOOL",
+    DataType.F8E4M3: "F8_E4M3",
+    DataType.F8E5M2: "F8_E5M2",
+    DataType.F8E8M0: "F8_E8M0",
+    **{
+        data_type: data_type.name
+        for data_type in DataType
+        if data_type.name in {"I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32", "F64"}
+    },
+}
+"""The format's name of each data type that numpy can represent."""
+
+_DATA_TYPES = {name: data_type for data_type, name in NAMES.items()}
+_LENGTH = struct.Struct("<Q")
+_MAX_HEADER_BYTES = 100_000_000  # the library's limit
+_METADATA = "__metadata__"
+
+
+class FormatError(ValueError):
+    """A file is damaged, or has contents that this program does not read. The text of the error says why."""
+
+
+class Location(NamedTuple):
+    """The location of an array on the command line.
+
+    Attributes:
+        path: the path of the file. The path "-" means standard input or output.
+        format: the file format, which the file extension selects. In pipes, the format is always .npy.
+        member: the name of the array in the file. The text is empty if the user has not named an array.
+    """
+
+    path: str
+    format: Format = "npy"
+    member: str = ""
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether the location is standard input or output."""
+        return self.path == PIPE
+
+
+def read_location(text: str) -> Location:
+    """Returns the location that a command line argument names."""
+    found = _MEMBER.fullmatch(text)
+    if found is None:
+        return Location(text)
+    kind: Format = "npz" if found["format"] == "npz" else "safetensors"
+    return Location(found["path"], kind, found["member"] or "")
+
+
+def choose_member(names: list[str], member: str) -> str:
+    """Returns the member that the user has named, or the only member.
+
+    Raises:
+        FormatError: the member does not exist, or the user has named none of several members. The message lists the
+            members of the file.
+    """
+    if member in names:
+        return member
+    if not member and len(names) == 1:
+        return names[0]
+    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+    if not names:
+        message = "it contains no array"
+    elif member:
+        message = f"it has no array {member!r}; it has {listed}"
+    else:
+        message = f"it has several arrays: add a colon and one of the names {listed}"
+    raise FormatError(message)
+
+
+def map_array(
+    file: IO[bytes], dtype: np.dtype[Any], offset: int, dims: Sequence[int], order: Literal["C", "F"] = "C"
+) -> np.memmap[Any, Any]:
+    """Returns an array of a file, mapped read-only.
+
+    Raises:
+        ValueError: the file ends inside the array, or numpy does not support the dims.
+    """
+    if offset + prod(dims) * dtype.itemsize > os.fstat(file.fileno()).st_size:
+        raise ValueError
+    return np.memmap(file, dtype, "r", offset, tuple(dims), order)
+
+
+class MappedMemory:
+    """The memory of a mapped array."""
+
+    def __init__(self, array: np.memmap[Any, Any]) -> None:
+        """Takes an array that numpy has mapped."""
+        self._map = cast("mmap.mmap", array.base)
+        # A mapping starts at a multiple of this size.
+        self._start = array.offset % mmap.ALLOCATIONGRANULARITY
+        self._given = 0
+
+    def give_back(self, arrived: int) -> None:
+        """Returns the memory of the first `arrived` bytes to the system, if this frees at least WINDOW_BYTES."""
+        end = self._start + arrived
+        end -= end % mmap.PAGESIZE
+        if end < self._given:  # a smaller `end` means that the transfer has started again
+            self._given = 0
+        if _GIVE_BACK is not None and end - self._given >= WINDOW_BYTES:
+            self._map.madvise(_GIVE_BACK, self._given, end - self._given)
+            self._given = end
 
 
 class _Stream:
@@ -60,7 +192,7 @@ class Source:
         """Stores the array, and its file if the file can change."""
         self.array = array
         self._file = file
-        self._mapping = Mapping(array) if isinstance(array, np.memmap) else None
+        self._mapping = MappedMemory(array) if isinstance(array, np.memmap) else None
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
@@ -217,3 +349,70 @@ def _check_type(header: bytes) -> None:
 def _find_state(file: IO[bytes]) -> tuple[int, int]:
     found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns
+
+
+def map_safetensors(file: IO[bytes], member: str) -> Array:
+    """Returns a tensor of a file, mapped read-only.
+
+    Raises:
+        FormatError: the file is not a .safetensors file, or does not have the tensor.
+        ValueError: the file ends inside the tensor, or numpy does not support the dims.
+    """
+    (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
+    if length > _MAX_HEADER_BYTES:
+        message = f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
+        raise FormatError(message)
+    try:
+        header = json.loads(_read(file, length).decode())
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        message = "the header is not a JSON object"
+        raise FormatError(message)
+    record = header[choose_member([name for name in header if name != _METADATA], member)]
+    dtype, dims, offset = _read_record(record)
+    return map_array(file, dtype, _LENGTH.size + length + offset, dims)
+
+
+def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:
+    """Returns the header of a file with one tensor.
+
+    Raises:
+        FormatError: the format does not support the data type.
+    """
+    if data_type not in NAMES:
+        message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"
+        raise FormatError(message)
+    size = prod(dims) * DTYPES[data_type].itemsize
+    record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
+    text = json.dumps({member or DEFAULT_MEMBER: record}, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # aligns the elements
+    return _LENGTH.pack(len(text)) + text
+
+
+def _read(file: IO[bytes], size: int) -> bytes:
+    raw = file.read(size)
+    if len(raw) != size:
+        message = "the file ends inside its header"
+        raise FormatError(message)
+    return raw
+
+
+def _read_record(record: Any) -> tuple[np.dtype[np.generic], tuple[int, ...], int]:  # noqa: ANN401 - untrusted JSON
+    """Returns the type, the dims and the offset of a tensor."""
+    try:
+        name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
+    except (TypeError, KeyError, ValueError):
+        message = "the header does not describe the tensor: dtype, shape and two data_offsets are needed"
+        raise FormatError(message) from None
+    if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
+        message = "the header has an invalid dim or offset"
+        raise FormatError(message)
+    if name not in _DATA_TYPES:
+        message = f"the type {name} is not one of {', '.join(_DATA_TYPES)}"
+        raise FormatError(message)
+    dtype = DTYPES[_DATA_TYPES[name]]
+    if last - first != prod(dims) * dtype.itemsize:
+        message = f"the header reserves {last - first} bytes for a tensor that needs {prod(dims) * dtype.itemsize}"
+        raise FormatError(message)
+    return dtype, dims, first
