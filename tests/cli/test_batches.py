@@ -54,7 +54,7 @@ def write_buffer(
 
 
 BUFFER = write_buffer()
-# `conformance/test_query_records` has the invalid lines. These lines are rejected later, in different places.
+# `conformance/test_cases` has the invalid lines. These lines are rejected later, in different places.
 REJECTIONS: list[tuple[Line | bytes, str, str]] = [
     (b'{"data": [1' + b"0" * 5000 + b"]}", "MESSAGE_MALFORMED", ""),
     (write_line(special_zero=None), "SPECIAL_ZERO_MISSING", "special_zero"),

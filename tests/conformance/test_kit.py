@@ -160,7 +160,6 @@ MISTAKES: dict[str, Callable[[Json], Json]] = {
     "a size of 0 is the number 0": _change("shape", _read_as_zero),
 }
 
-
 FALSE_CONDITIONS: dict[str, Callable[[Json], Json]] = {
     "the last condition is dropped": lambda answer: {**answer, "conditions": answer["conditions"][:-1]},
     "a divisor is too large": lambda answer: {**answer, "conditions": [*map(_double_divisor, answer["conditions"])]},

@@ -3,23 +3,38 @@
 from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element, fromstring
 
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
-from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
+from tensor_reshape.explorer.drawings import (
+    LABEL_CHARACTERS,
+    Span,
+    clip_label,
+    count_cells,
+    draw_answer,
+    draw_question,
+    draw_rejection,
+    draw_text,
+    draw_title,
+    escape_text,
+    wrap_picture,
+)
 from tensor_reshape.rules.dims import AnyDim, format_dim, name_dim
-from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, PermissionDeniedError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer, ShapeRequest
 from written_questions import write_question
 
 SVG = "{http://www.w3.org/2000/svg}"
 MAX_BYTES = 256 * 1024
 
-
 LONG = [name_dim(f"{index:02}" * 32) for index in range(64)]
+
+REQUEST = ShapeRequest(write_question(STATIC_RESHAPE, "2 3 4", "0 -1", True), explain=True)
 
 
 def write(question: AnyQuestion, *, is_standalone: bool = False) -> str:
@@ -167,3 +182,65 @@ def test_shape_drawing_contains_every_input_and_output_dim(request: ShapeRequest
         [box.findtext(f"{SVG}title") for box in draw(question).iter(f"{SVG}g")]
     )  # in full, even if the label is cut
     assert all(format_dim(dim) in shown for dim in [*(question.data or ()), *(dims or ())])
+
+
+@given(st.text(max_size=80))
+def test_svg_title_of_any_text_is_well_formed_xml(text: str):
+    printable = "".join(character for character in text if character.isprintable())
+    read = fromstring(draw_title(text)).text or ""
+    assert read == text if printable == text else len(read) > len(printable)
+    assert count_cells(clip_label(text)) <= LABEL_CHARACTERS
+
+
+def test_svg_text_escapes_markup_and_unprintable_characters():
+    for text in ("<script>", "a & b", "]]>", '" onload="', "' onload='", "<!--"):
+        assert not set(escape_text(text).replace("&lt;", "").replace("&amp;", "")) & set("<>\"'"), text
+    for text in ("\x00", "\ufffe", "\ud800", "\u202e", "\n"):
+        assert escape_text(text).startswith("\\"), ascii(text)
+
+
+def test_truncated_svg_label_ends_with_an_ellipsis():
+    assert clip_label("N" * 21) == "N" * 19 + "…"
+    assert clip_label("N" * 20) == "N" * 20
+
+
+def test_struck_out_svg_text_has_a_line_through_decoration():
+    text = fromstring(draw_text((0, 0), [Span("4"), Span("0", is_struck=True)]))
+    assert [span.get("text-decoration") for span in text] == ["line-through"]
+
+
+def test_standalone_svg_has_light_and_dark_colours():
+    assert "prefers-color-scheme:dark" in wrap_picture(("title", ""), (1, 1), [], is_standalone=True)
+    assert "style" not in wrap_picture(("title", ""), (1, 1), [], is_standalone=False)
+
+
+def draw_rejected(error: ReshapeError) -> str:
+    def reject(_request: ShapeRequest) -> ShapeAnswer:
+        raise error
+
+    return draw_question(REQUEST, reject)
+
+
+def test_accepted_query_is_drawn_with_its_answer():
+    assert draw_question(REQUEST, answer_question) == draw_answer(REQUEST.question, answer_question(REQUEST))
+
+
+def test_rejected_query_is_drawn_with_its_rejection():
+    for error in (
+        InvalidRequestError("no", reason=Reason.NOT_DIVISIBLE, field="shape[1]"),
+        LimitError("long", reason=Reason.RANK_LIMIT_EXCEEDED, field="shape"),
+    ):
+        assert draw_rejected(error) == draw_rejection(REQUEST.question, error)
+
+
+def test_drawing_raises_call_errors_such_as_server_busy():
+    for error in (
+        LimitError("full", reason=Reason.SERVER_BUSY),
+        LimitError("many", reason=Reason.QUOTA_EXCEEDED),
+        LimitError("gone", reason=Reason.STALLED),
+        PermissionDeniedError("no", reason=Reason.PERMISSION_DENIED),
+        ReshapeError("internal error", reason=Reason.INTERNAL_ERROR),
+    ):
+        with pytest.raises(type(error)) as caught:
+            draw_rejected(error)
+        assert caught.value is error

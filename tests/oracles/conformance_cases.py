@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tensor_reshape.conformance.answers import ShapeAnswer as WantedAnswer
-from tensor_reshape.conformance.answers import read_answer
-from tensor_reshape.conformance.query_records import read_case_question
+from tensor_reshape.conformance.cases import read_case_question
+from tensor_reshape.conformance.verdicts import ShapeAnswer as WantedAnswer
+from tensor_reshape.conformance.verdicts import read_answer
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tests.oracles.shape_instances import ask

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
 from tensor_reshape.conformance.cases import RULES, Size
-from tensor_reshape.conformance.descriptions import describe_answer, describe_query
-from tensor_reshape.conformance.results import Results
+from tensor_reshape.conformance.results import Results, describe_answer, describe_query
 from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.libraries import list_reports
 from verification.adapters.reports import read_title

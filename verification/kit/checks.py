@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tensor_reshape.conformance import answers
-from tensor_reshape.conformance.query_records import read_case_question
+from tensor_reshape.conformance import verdicts
+from tensor_reshape.conformance.cases import read_case_question
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.json_messages import Json
 from verification import instances
@@ -54,9 +54,9 @@ def _check(case: Json, question: Json) -> instances.Findings:
         return instances.Findings("" if is_right(case, plain) else f"a plain reading returns {plain}")
     if case["result"].get("rejection", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
-    expected = answers.read_answer(case["result"])
+    expected = verdicts.read_answer(case["result"])
     answer = None
-    if isinstance(expected, answers.ShapeAnswer):
+    if isinstance(expected, verdicts.ShapeAnswer):
         # A case without conditions says nothing about them.
         listed, is_complete = expected.conditions, expected.conditions is not None and expected.conditions_complete
         answer = ShapeAnswer(expected.dims, listed or (), conditions_complete=is_complete)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tensor_reshape.client import ShapeQuery
-from tensor_reshape.conformance import query_records
+from tensor_reshape.conformance import cases
 from tensor_reshape.conformance.cases import split_line
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.questions import ShapeRequest
@@ -24,7 +24,7 @@ def make_query(question: Json) -> ShapeQuery:
     Raises:
         InvalidRequestError: a number has more than 64 bits.
     """
-    return query_records.make_query(BatchItem(ShapeRequest(query_records.read_case_question(question))))
+    return cases.make_query(BatchItem(ShapeRequest(cases.read_case_question(question))))
 
 
 def is_known(question: Json) -> bool:

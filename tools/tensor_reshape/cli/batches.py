@@ -20,7 +20,7 @@ from tensor_reshape.client import (
     infer_locally,
 )
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
-from tensor_reshape.conformance.query_records import BatchLine, read_line
+from tensor_reshape.conformance.cases import BatchLine, read_line
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.questions import Question, is_known

@@ -11,8 +11,7 @@ from typing import TypeAlias, cast
 
 from tensor_reshape.client.queries import infer_locally
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.query_records import make_query, read_case_question
+from tensor_reshape.conformance.cases import Case, make_query, read_case_question
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, are_known, bound_dim, find_name
 from tensor_reshape.rules.limits import MAX_DIM

@@ -9,32 +9,31 @@ struck out.
 
 Invariants: a drawing shows the results of `targets`, `explanations` and `dim_groups`. The same query has the same
 drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file.
-Colour is never the only sign of a piece of information.
+Colour is never the only sign of a piece of information. For any text, unprintable characters are escaped, and special
+characters of XML become entities. Colours are written as attributes, so a page with a strict content security policy
+shows them, and the page's style sheet may set other colours by the classes of the elements.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from html import escape
 from textwrap import wrap
 from typing import NamedTuple
+from unicodedata import east_asian_width
 
-from tensor_reshape.explorer.svg import (
-    CHARACTER_PIXELS,
-    Span,
-    clip_label,
-    count_cells,
-    draw_box,
-    draw_dot,
-    draw_line,
-    draw_text,
-    draw_title,
-    wrap_picture,
-)
 from tensor_reshape.rules.dim_groups import DimGroup, find_dim_groups
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, format_dim, format_dims
-from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, ReshapeError
+from tensor_reshape.rules.errors import (
+    MAX_VALUE_CHARACTERS,
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ReshapeError,
+    escape_unprintable,
+)
 from tensor_reshape.rules.explanations import explain_dims
 from tensor_reshape.rules.limits import MAX_RANK
-from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer
+from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.targets import Target, read_target
 
 _NAME_PIXELS = 122
@@ -65,6 +64,136 @@ _CAPTIONS = {
 }
 _STYLES = {Kind.COPIED: "copied", Kind.INFERRED: "inferred"}
 _WRONG_FIELD = re.compile(r"(?:^|\.)(data|shape|expected_shape)(?:\.dims)?(?:\[(\d+)\])?$")
+
+CHARACTER_PIXELS = 8.5
+LABEL_CHARACTERS = 20
+_TEXT_SIZE, _SMALL_SIZE = 14, 11.5
+_FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+# On a white and on a black page, these colours have a contrast of at least 3:1, which the accessibility guideline WCAG
+# requires for graphics. Texts have currentColor.
+_STROKES = {
+    "plain": "currentColor",
+    "copied": "#2f7fd0",
+    "inferred": "#c06a10",
+    "blamed": "#dc3545",
+}
+_STYLE_SHEET = (
+    "<style>:root{color:#1f2328;background:#ffffff}"
+    "@media (prefers-color-scheme:dark){:root{color:#e6edf3;background:#0d1117}}</style>"
+)
+"""The style sheet of a drawing in its own file, which has no page to set its colours."""
+
+
+class Span(NamedTuple):
+    """A part of a line of text.
+
+    Attributes:
+        text: the text without XML escapes.
+        is_struck: whether the text is struck through.
+        is_strong: whether the text is bold.
+    """
+
+    text: str
+    is_struck: bool = False
+    is_strong: bool = False
+
+
+def escape_text(text: str) -> str:
+    """Returns the text in XML form, with Python's escapes for unprintable characters."""
+    return escape(escape_unprintable(text))
+
+
+def count_cells(text: str) -> int:
+    """Returns the number of columns of a text in a fixed-width font."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def clip_label(text: str) -> str:
+    """Returns the text of a box, which is cut if it is too long."""
+    # the text is first cut to about the right length, so that the loop removes only a few characters
+    shown = text[: LABEL_CHARACTERS + 1]
+    while count_cells(shown) > LABEL_CHARACTERS:
+        shown = shown[:-1]
+    return shown if shown == text else f"{shown[:-1]}…"
+
+
+def draw_text(
+    place: tuple[float, float], spans: Sequence[Span], anchor: str = "start", *, is_small: bool = False
+) -> str:
+    """Returns a line of text.
+
+    Args:
+        place: the position of the line's baseline.
+        spans: the parts of the line.
+        anchor: the part of the line at this position: its start, middle or end.
+        is_small: whether the line is a caption.
+    """
+    size = _SMALL_SIZE if is_small else _TEXT_SIZE
+    inside = "".join(_draw_span(span) for span in spans)
+    x, y = place
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}">{inside}</text>'
+
+
+def draw_box(place: tuple[int, int], size: tuple[int, int], style: str, inside: Sequence[str]) -> str:
+    """Returns a box with its contents as SVG."""
+    (x, y), (width, height) = place, size
+    stroke = 3 if style == "blamed" else 1.5
+    rectangle = (
+        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="none" '
+        f'stroke="{_STROKES[style]}" stroke-width="{stroke}"/>'
+    )
+    return f'<g class="box {style}">{rectangle}{"".join(inside)}</g>'
+
+
+def draw_line(start: tuple[int, int], end: tuple[int, int], style: str, *, is_dashed: bool = False) -> str:
+    """Returns a curve from a row of boxes to the next row. Both ends of the curve are vertical."""
+    (x, y), (to_x, to_y) = start, end
+    middle = (y + to_y) / 2
+    dashes = ' stroke-dasharray="5 4"' if is_dashed else ""
+    return (
+        f'<path class="line {style}" d="M{x} {y}C{x} {middle:g} {to_x} {middle:g} {to_x} {to_y}" fill="none" '
+        f'stroke="{_STROKES[style]}" stroke-width="1.5"{dashes}/>'
+    )
+
+
+def draw_dot(place: tuple[int, int]) -> str:
+    """Returns a dot at which several lines meet."""
+    x, y = place
+    return f'<circle class="dot" cx="{x}" cy="{y}" r="3.5" fill="currentColor"/>'
+
+
+def draw_title(text: str) -> str:
+    """Returns the title of an element, for screen readers and as a tooltip."""
+    return f"<title>{escape_text(text)}</title>"
+
+
+def wrap_picture(words: tuple[str, str], size: tuple[int, int], elements: Sequence[str], *, is_standalone: bool) -> str:
+    """Combines SVG elements into one picture.
+
+    Args:
+        words: the title and the description.
+        size: the width and height in pixels. If a page is narrower, it shows the picture smaller.
+        elements: the contents.
+        is_standalone: whether the picture has its own style sheet.
+    """
+    title, description = words
+    width, height = size
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" class="tensor-reshape" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="{_FONT}" fill="currentColor">'
+    )
+    named = f"{draw_title(title)}<desc>{escape_text(description)}</desc>"
+    return "\n".join([head + named + (_STYLE_SHEET if is_standalone else ""), *elements, "</svg>\n"])
+
+
+def _draw_span(span: Span) -> str:
+    if not (span.is_struck or span.is_strong):
+        return escape_text(span.text)
+    marks = (' text-decoration="line-through" opacity="0.7"' if span.is_struck else "") + (
+        ' font-weight="bold"' if span.is_strong else ""
+    )
+    return f"<tspan{marks}>{escape_text(span.text)}</tspan>"
 
 
 class _Box(NamedTuple):
@@ -337,3 +466,29 @@ def _draw_row(row: _Row, number: int, grid: _Grid) -> Iterable[str]:
             caption = [Span(clip_label(box.caption))]
             inside.append(draw_text((x, below + 17), caption, "middle", is_small=True))
         yield draw_box((grid.lefts[column], top), (grid.widths[column], _BOX_PIXELS), box.style, inside)
+
+
+def draw_question(request: ShapeRequest, infer: Callable[[ShapeRequest], ShapeAnswer]) -> str:
+    """Returns the drawing of the answer, or of the rejection of the query, as SVG.
+
+    Args:
+        request: the query.
+        infer: the function that answers a query, or raises its rejection.
+
+    Raises:
+        ReshapeError: the call is rejected for a cause other than the query, for example because the server is busy.
+    """
+    try:
+        answer = infer(request)
+    except ReshapeError as error:
+        if not _concerns_query(error):
+            raise
+        return draw_rejection(request.question, error)
+    return draw_answer(request.question, answer)
+
+
+def _concerns_query(error: ReshapeError) -> bool:
+    """Whether the same query would be rejected again. A call is STALLED if its client is gone."""
+    if isinstance(error, LimitError):
+        return isinstance(error.reason, Reason) and not (error.reason.is_retryable or error.reason is Reason.STALLED)
+    return isinstance(error, InvalidRequestError)

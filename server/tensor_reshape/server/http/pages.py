@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
-from tensor_reshape.explorer.pictures import draw_question
+from tensor_reshape.explorer.drawings import draw_question
 from tensor_reshape.server.http.asgi import Request
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, Exchange
 from tensor_reshape.server.http.replies import JSON_TYPE, Reply, write_status
