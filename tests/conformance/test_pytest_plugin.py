@@ -46,6 +46,10 @@ class Session:
 
 
 FUNCTION = ("--conformance-python", "mine:answer")
+SHORT_START = """
+from tensor_reshape.conformance import programs
+programs.START_SECONDS = 0.2
+"""
 
 
 def test_pytest_runs_each_conformance_case_as_a_test(tmp_path: Path):
@@ -64,22 +68,27 @@ def test_conformance_tests_are_divided_between_processes(tmp_path: Path):
     assert (session.code, len(session.tests)) == (1, 60)
 
 
-def test_expected_difference_is_a_strict_xfail(tmp_path: Path):
+def test_case_with_an_expected_verdict_fails_with_any_other_verdict(tmp_path: Path):
     (tmp_path / "conftest.py").write_text(f"""
 import pytest
 pytest_plugins = [{PLUGIN!r}]
-EXPECTED = ["volume/same@reshape", "volume/fewer-elements@reshape"]
+EXPECTED = {{
+    "volume/same@reshape": "crash", "volume/same@static_reshape": "wrong_shape",
+    "volume/fewer-elements@reshape": "missing_error", "volume/to-a-scalar@reshape": "unsupported",
+}}
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.name in EXPECTED:
-            item.add_marker(pytest.mark.xfail(strict=True))
+            item.add_marker(pytest.mark.conformance(EXPECTED[item.name]))
 """)
     (tmp_path / "test_own.py").write_text("def test_own(): pass")
-    session = Session(tmp_path, *FUNCTION, "-k", "test_own or core/volume", plugin=())
+    session = Session(tmp_path, *FUNCTION, "--strict-markers", "-k", "test_own or core/volume", plugin=())
     assert session.tests["test_own"] == "passed"
-    assert session.tests["volume/same@reshape"] == "skipped"
-    assert session.tests["volume/fewer-elements@reshape"] == "failure"  # it passes, although it is expected to fail
+    assert session.tests["volume/same@reshape"] == session.tests["volume/to-a-scalar@reshape"] == "skipped"  # xfailed
+    assert session.tests["volume/same@static_reshape"] == session.tests["volume/fewer-elements@reshape"] == "failure"
+    assert "expected wrong_shape, not crash" in session.text
+    assert "expected missing_error, not agrees" in session.text
 
 
 def test_conformance_tests_run_a_program_that_reads_all_queries_first(tmp_path: Path):
@@ -93,10 +102,23 @@ def test_conformance_tests_run_a_program_that_reads_all_queries_first(tmp_path: 
     assert Counter(session.tests.values()).keys() == {"skipped"}
 
 
-def test_program_that_never_answers_fails_each_conformance_test(tmp_path: Path):
-    session = Session(tmp_path, "--conformance-command", "false", "-k", "core/expected")
+SILENT = f"{sys.executable} -c 'import time; time.sleep(100)'"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("false", "the program does not answer: exit code 1"),
+        (SILENT, "the program does not answer: no answer in 0.2 s"),
+        ("/no/such/program", "/no/such/program cannot be started: No such file or directory"),
+    ],
+)
+def test_program_that_never_answers_fails_each_conformance_test(tmp_path: Path, program: str, reason: str):
+    (tmp_path / "conftest.py").write_text(SHORT_START)
+    session = Session(tmp_path, "--conformance-command", program, "--conformance-timeout", "0.2", "-k", "core/expected")
     assert (session.code, {*session.tests.values()}) == (1, {"failure"})
-    assert "the program does not answer: exit code 1" in session.text
+    assert reason in session.text
+    assert "crash" not in session.text
 
 
 MISTAKES = [

@@ -17,13 +17,18 @@ import pytest
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases
 from tensor_reshape.conformance.programs import ProgramError, Reply, build_function_command, run_program, split_command
-from tensor_reshape.conformance.results import Result, judge_reply
+from tensor_reshape.conformance.results import judge_reply
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.rules.errors import escape_unprintable
 
 
 class DifferenceError(Exception):
     """The answer to a case differs from the right answer. The error text describes the difference."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the mark of an expected difference."""
+    config.addinivalue_line("markers", "conformance(verdict): the answer to the case must have this verdict")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -90,8 +95,8 @@ class _Rule(pytest.Collector):
         return (_Item.from_parent(self, name=case.id, case=case) for case in self._cases)
 
     @cached_property
-    def replies(self) -> Mapping[str, Reply]:
-        """The replies to the selected cases, by id."""
+    def replies(self) -> Mapping[str, Reply] | str:
+        """The replies to the selected cases, by id, or why the program has none."""
         cases = [item.case for item in self.session.items if isinstance(item, _Item) and item.parent is self]
         command = _find_command(self.config)
         try:
@@ -99,10 +104,9 @@ class _Rule(pytest.Collector):
         except SystemExit as error:  # a signal; pytest would only count it as a failed test
             pytest.exit("the run was ended by a signal", returncode=int(error.code or 0))
         except ProgramError as error:
-            why = f"the program does not answer: {error}"
+            return f"the program does not answer: {error}"
         except OSError as error:
-            why = f"{command[0]} cannot be started: {error.strerror}"
-        return {case.id: Reply(None, Verdict.CRASH, why) for case in cases}
+            return f"{command[0]} cannot be started: {error.strerror}"
 
 
 class _Item(pytest.Item):
@@ -114,11 +118,22 @@ class _Item(pytest.Item):
 
     def runtest(self) -> None:
         assert isinstance(self.parent, _Rule)  # noqa: S101 - for type checkers
-        result = judge_reply(self.case, self.parent.replies[self.case.id])
+        replies = self.parent.replies
+        if isinstance(replies, str):
+            raise DifferenceError(escape_unprintable(replies))
+        result = judge_reply(self.case, replies[self.case.id])
+        text = "\n".join(map(escape_unprintable, [result.verdict, *result.describe()]))
+        mark = self.get_closest_marker("conformance")
+        if mark is not None:
+            if mark.args != (result.verdict,):
+                expected = " ".join(map(str, mark.args))
+                message = f"expected {expected}, not {text}"
+                raise DifferenceError(message)
+            pytest.xfail(escape_unprintable(result.why))
         if result.verdict is Verdict.UNSUPPORTED:
             pytest.skip(escape_unprintable(result.why))
         if result.verdict.is_difference:
-            raise DifferenceError(_describe(result))
+            raise DifferenceError(text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - as in pytest
         """Returns the text of a failure, which has no traceback if the answer differs."""
@@ -127,7 +142,3 @@ class _Item(pytest.Item):
     def reportinfo(self) -> tuple[Path, None, str]:
         """Returns the place of the test, and its title in a report of failures."""
         return self.path, None, self.name
-
-
-def _describe(result: Result) -> str:
-    return "\n".join(map(escape_unprintable, [result.verdict, *result.describe()]))
