@@ -9,13 +9,13 @@ import pytest
 
 from command_line import run_command
 from tensor_reshape.cli.parameter_types import (
-    DataTypeName,
+    DATA_TYPE,
+    OPERATION_NAME,
     Dims,
     InputShapes,
-    OperationName,
     PartialDims,
     PartialShape,
-    Target,
+    TargetArgument,
 )
 from tensor_reshape.client import DataType, Dim, Interval
 from tensor_reshape.wire.arrays import Array
@@ -71,23 +71,23 @@ def test_timeout_option_must_be_a_number_above_0():
 
 def test_target_shape_option_accepts_numbers_or_an_npy_file(tmp_path: Path):
     np.save(tmp_path / "shape.npy", np.array([3, 2], np.uint8))
-    assert Target().convert("3,2", None, None) == [3, 2]
-    array = Target().convert(f"@{tmp_path}/shape.npy", None, None)
+    assert TargetArgument().convert("3,2", None, None) == [3, 2]
+    array = TargetArgument().convert(f"@{tmp_path}/shape.npy", None, None)
     assert isinstance(array, np.ndarray)
     expected: Array = np.array([3, 2], np.uint8)
     np.testing.assert_array_equal(array, expected, strict=True)
 
 
 def test_data_type_option_accepts_a_name_and_lists_the_types():
-    assert DataTypeName().convert("bfloat16", None, None) is DataType.BF16
+    assert DATA_TYPE.convert("bfloat16", None, None) is DataType.BF16
     with pytest.raises(click.BadParameter, match="f8e4m3, f8e5m2, f16, bf16"):
-        DataTypeName().convert("float", None, None)
+        DATA_TYPE.convert("float", None, None)
 
 
 def test_operation_option_accepts_a_name_and_lists_the_operations():
-    assert OperationName().convert("Reshape-1", None, None) == "reshape"
+    assert OPERATION_NAME.convert("Reshape-1", None, None) == "reshape"
     with pytest.raises(click.BadParameter, match="is not one of static_reshape, dynamic_reshape, reshape"):
-        OperationName().convert("transpose", None, None)
+        OPERATION_NAME.convert("transpose", None, None)
 
 
 def test_server_address_errors_name_valid_forms():

@@ -7,7 +7,7 @@ import pytest
 from conformance_runs import Json, make_case
 from tensor_reshape.conformance.functions import answer, load_function
 from tensor_reshape.conformance.programs import build_function_command, run_program
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 
 CODE = """
 import ctypes, os
@@ -22,7 +22,9 @@ class Mine:
 """
 
 
-def run_function(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, name: str = "mine:answer") -> Json | Verdict:
+def run_function(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, name: str = "mine:answer"
+) -> Json | CaseVerdict:
     """Calls a function of a module in the working folder; returns its answer, or the verdict of its failure."""
     (folder / "mine.py").write_text(CODE.format(code=code))
     monkeypatch.chdir(folder)
@@ -44,11 +46,11 @@ def test_conformance_function_runs_in_its_own_process(tmp_path: Path, monkeypatc
 def test_failing_conformance_function_gets_a_crash_or_garbage_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ):
-    assert run_function(tmp_path, monkeypatch, code) in {Verdict.CRASH, Verdict.GARBAGE}
+    assert run_function(tmp_path, monkeypatch, code) in {CaseVerdict.CRASH, CaseVerdict.GARBAGE}
 
 
 def test_conformance_function_is_loaded_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert run_function(tmp_path, monkeypatch, "return {}", "mine:nothing") is Verdict.CRASH
+    assert run_function(tmp_path, monkeypatch, "return {}", "mine:nothing") is CaseVerdict.CRASH
     assert load_function("json.decoder:JSONDecoder.decode").__name__ == "decode"
 
 

@@ -19,14 +19,13 @@ from tensor_reshape.conformance.programs import (
     Outcome,
     ProgramError,
     ProgramRunner,
-    Timeouts,
     build_function_command,
     exchange_lines,
     run_program,
     split_command,
 )
 from tensor_reshape.conformance.results import judge_reply
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 
 NODE = """
 const lines = require('readline').createInterface({input: process.stdin});
@@ -40,7 +39,6 @@ lines.on('line', (line) => {
 SHELL = 'while read -r line; do echo \'{"answer": {"shape": {"dims": [6]}}}\'; done'
 ANSWER = "write({'id': query['id'], **shape(6)})"
 
-TIMEOUTS = Timeouts(60, 60)
 LINES = [b"1", b"2", b"3"]
 
 
@@ -206,8 +204,8 @@ def test_conformance_program_may_be_written_in_any_language(program: str, code: 
     command = (path, "-e" if program == "node" else "-c", code)
     replies, _ = run_program(command, cases, 60)
     verdicts = [judge_reply(case, replies[case.id]).verdict for case in cases]
-    crash = Verdict.CRASH if program == "node" else Verdict.AGREES
-    assert verdicts == [*[Verdict.AGREES] * 3, crash, *[Verdict.AGREES] * 2]
+    crash = CaseVerdict.CRASH if program == "node" else CaseVerdict.AGREES
+    assert verdicts == [*[CaseVerdict.AGREES] * 3, crash, *[CaseVerdict.AGREES] * 2]
 
 
 def test_infer_command_agrees_with_all_core_conformance_cases():
@@ -215,7 +213,7 @@ def test_infer_command_agrees_with_all_core_conformance_cases():
     command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
     replies, _ = run_program(command, cases, 60, 2)
     results = [judge_reply(case, replies[case.id]) for case in cases]
-    assert [one for one in results if one.verdict is not Verdict.AGREES] == []
+    assert [one for one in results if one.verdict is not CaseVerdict.AGREES] == []
 
 
 def test_conformance_command_is_split_like_in_a_shell():
@@ -232,7 +230,7 @@ def test_conformance_function_is_named_by_module_and_function():
             build_function_command(name)
 
 
-def run(code: str, timeouts: Timeouts = TIMEOUTS) -> tuple[Outcome, list[bytes]]:
+def run(code: str, start: float = 60, seconds: float = 60) -> tuple[Outcome, list[bytes]]:
     """Runs a program whose answers begin with "a". Returns all of its lines as well."""
     received = list[bytes]()
 
@@ -240,7 +238,7 @@ def run(code: str, timeouts: Timeouts = TIMEOUTS) -> tuple[Outcome, list[bytes]]
         received.append(line)
         return line.startswith(b"a")
 
-    return asyncio.run(exchange_lines(write_program(code), LINES, receive, timeouts)), received
+    return asyncio.run(exchange_lines(write_program(code), LINES, receive, start, seconds)), received
 
 
 def test_conformance_program_receives_all_lines_and_end_of_file():
@@ -259,10 +257,10 @@ def test_program_outcome_has_exit_code_and_last_standard_error_bytes():
 
 
 def test_conformance_program_without_output_is_stopped():
-    assert run("time.sleep(1000)", Timeouts(0.2, 60))[0].end is End.SILENT
-    assert run("print('a', flush=True); time.sleep(1000)", Timeouts(60, 0.2))[0].end is End.SILENT
+    assert run("time.sleep(1000)", 0.2)[0].end is End.SILENT
+    assert run("print('a', flush=True); time.sleep(1000)", 60, 0.2)[0].end is End.SILENT
     # Lines that are not answers count as silence.
-    outcome, received = run("while True: print('b', flush=True); time.sleep(0.01)", Timeouts(0.5, 60))
+    outcome, received = run("while True: print('b', flush=True); time.sleep(0.01)", 0.5)
     assert (outcome.end, set(received)) == (End.SILENT, {b"b"})
 
 
@@ -301,7 +299,7 @@ async def test_conformance_program_is_killed_on_cancellation(tmp_path: Path):
         return False
 
     code = f"open({str(path)!r}, 'w').write(str(os.getpid())); print('b', flush=True); time.sleep(1000)"
-    exchange = asyncio.create_task(exchange_lines(write_program(code), LINES, receive, TIMEOUTS))
+    exchange = asyncio.create_task(exchange_lines(write_program(code), LINES, receive, 60, 60))
     await received.wait()
     exchange.cancel()
     with pytest.raises(asyncio.CancelledError):

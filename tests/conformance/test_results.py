@@ -15,7 +15,7 @@ from conformance_runs import (
     write_tensor,
 )
 from tensor_reshape.conformance.results import describe_answer, describe_query, measure_query
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 
 RESULTS = make_mixed_results()
 
@@ -41,7 +41,11 @@ ANSWERS: list[tuple[Json | None, str]] = [
 
 def test_conformance_answers_are_counted_by_rule_and_verdict():
     assert RESULTS.counts["inferred"] == {"agrees": 2, "crash": 1, "hang": 1, "wrong_shape": 2}
-    assert [RESULTS.count(verdict) for verdict in (Verdict.AGREES, Verdict.CRASH, Verdict.WRONG_BYTES)] == [2, 1, 0]
+    assert [RESULTS.count(verdict) for verdict in (CaseVerdict.AGREES, CaseVerdict.CRASH, CaseVerdict.WRONG_BYTES)] == [
+        2,
+        1,
+        0,
+    ]
     assert RESULTS.unsupported == {"no such thing": 1}
     assert "partial/not-supported@reshape" not in {one.id for one in RESULTS.differences}
 
@@ -72,12 +76,12 @@ def test_conformance_difference_has_the_query_and_both_answers():
 
 
 def test_shortest_query_is_the_smallest_conformance_difference():
-    wrong = [one for one in RESULTS.differences if one.verdict is Verdict.WRONG_SHAPE]
+    wrong = [one for one in RESULTS.differences if one.verdict is CaseVerdict.WRONG_SHAPE]
     assert min(wrong, key=measure_query).id == "inferred/wrong@reshape"
 
 
 def test_crash_is_described_without_an_answer():
-    (crash,) = [one for one in RESULTS.differences if one.verdict is Verdict.CRASH]
+    (crash,) = [one for one in RESULTS.differences if one.verdict is CaseVerdict.CRASH]
     assert [line.split()[0] for line in crash.describe()] == ["case", "expected", "differs", "because"]
     assert crash.why == f"SIGSEGV: {HOSTILE}"
 

@@ -7,7 +7,7 @@ from onnx import parser
 
 from documents import ROOT
 from tensor_reshape.onnx.interpreter import Interpreter
-from tensor_reshape.onnx.models import Source, expand_model
+from tensor_reshape.onnx.models import ModelSource, expand_model
 
 HEAD = '<ir_version: 10, opset_import: ["": 23]> '
 # A graph in which the operator cannot run. The key is the operator, and what is wrong if not every error is noticed.
@@ -53,7 +53,7 @@ MISSED = {
 @pytest.mark.parametrize(("operator", "text"), [*NOTICED.items(), *MISSED.items()])
 def test_wrong_shapes_of_an_operator_are_noticed_as_the_page_says(operator: str, text: str):
     model = expand_model(parser.parse_model(HEAD + text))
-    failed = Interpreter(Source(model)).run({}).failures
+    failed = Interpreter(ModelSource(model)).run({}).failures
     assert bool(failed) == (operator in NOTICED)
 
 

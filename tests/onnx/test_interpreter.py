@@ -7,7 +7,7 @@ import pytest
 from onnx import helper, parser
 
 from tensor_reshape.onnx.interpreter import Decision, Dims, Interpreter, OutOfTimeError, Run
-from tensor_reshape.onnx.models import Source, expand_model
+from tensor_reshape.onnx.models import ModelSource, expand_model
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
 
@@ -18,7 +18,7 @@ def parse(text: str) -> onnx.ModelProto:
 
 def run(model: str | onnx.ModelProto, **sizes: Dims) -> Run:
     loaded = parse(model) if isinstance(model, str) else model
-    return Interpreter(Source(expand_model(loaded))).run(sizes)
+    return Interpreter(ModelSource(expand_model(loaded))).run(sizes)
 
 
 def decide(model: str | onnx.ModelProto, output: str = "y", **sizes: Dims) -> Decision:
@@ -208,4 +208,4 @@ def test_backward_slice_before_the_first_item_has_no_value():
 def test_deadline_ends_a_run():
     model = parse("g (float[n] x) => (float[] y) { y = Relu(x) }")
     with pytest.raises(OutOfTimeError):
-        Interpreter(Source(expand_model(model))).run({"x": (4,)}, deadline=0.0)
+        Interpreter(ModelSource(expand_model(model))).run({"x": (4,)}, deadline=0.0)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tensor_reshape.conformance.cases import read_case_question
-from tensor_reshape.conformance.verdicts import ShapeAnswer as WantedAnswer
-from tensor_reshape.conformance.verdicts import read_answer
+from tensor_reshape.conformance.verdicts import GivenShape, read_answer
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tests.oracles.shape_instances import ask
@@ -59,11 +58,11 @@ def infer_case(case: Case) -> ShapeAnswer | None:
     return ask(read_partial_case(case))
 
 
-def read_recorded(case: Case) -> WantedAnswer | None:
+def read_recorded(case: Case) -> GivenShape | None:
     """Returns the answer of a library, or None for a rejection."""
     parts = {key: case["recorded"][key] for key in ("answer", "rejection") if key in case["recorded"]}
     answer = read_answer(parts)
-    return answer if isinstance(answer, WantedAnswer) else None
+    return answer if isinstance(answer, GivenShape) else None
 
 
 def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[AnyDim] | None) -> str:
@@ -87,7 +86,7 @@ def count_tighter() -> Counter[str]:
     return counts
 
 
-def _compare(answer: ShapeAnswer | None, want: WantedAnswer | None) -> str:
+def _compare(answer: ShapeAnswer | None, want: GivenShape | None) -> str:
     if want is None:
         return "rejected by both" if answer is None else "wider"
     if answer is None:

@@ -11,9 +11,9 @@ from typing import Any
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.queries import DimLike, read_dims, read_query
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.programs import ProgramRunner, Reply
+from tensor_reshape.conformance.programs import ProgramReply, ProgramRunner
 from tensor_reshape.conformance.results import Results, count_results, judge_reply
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from tensor_reshape.wire.dims import encode_shape
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.json_messages import describe_message
@@ -55,9 +55,11 @@ def make_cases(count: int) -> list[Case]:
     return [make_case(f"inferred/{number}") for number in range(count)]
 
 
-def make_results(*replies: tuple[Case, Reply | Json]) -> Results:
+def make_results(*replies: tuple[Case, ProgramReply | Json]) -> Results:
     """Returns the results of a run in which each case had this reply, or a reply with this record."""
-    rows = [judge_reply(case, reply if isinstance(reply, Reply) else Reply(reply)) for case, reply in replies]
+    rows = [
+        judge_reply(case, reply if isinstance(reply, ProgramReply) else ProgramReply(reply)) for case, reply in replies
+    ]
     introduction = {"name": "mine", "versions": {"lib": 1.2}}
     return count_results(rows, "its command", introduction, date="2026-01-02", suite="1", sizes=["core"])
 
@@ -84,9 +86,9 @@ def run_code(code: str, count: int = 5, seconds: float = 20) -> tuple[list[Json 
     return [_strip(reply) for reply in in_order], [reply.why for reply in in_order], runner
 
 
-def _strip(reply: Reply) -> Json | str:
+def _strip(reply: ProgramReply) -> Json | str:
     if reply.record is None:
-        return str(Verdict(reply.failure))
+        return str(CaseVerdict(reply.failure))
     return {key: value for key, value in reply.record.items() if key != "id"}
 
 
@@ -102,8 +104,8 @@ def make_mixed_results() -> Results:
         (make_case(), write_shape(6)),
         (make_case("inferred/wrong"), write_shape(7)),
         (make_case("inferred/longer", write_shape(6, 1), shape=[-1, 1]), write_shape(7, 1)),
-        (make_case("inferred/crash"), Reply(None, Verdict.CRASH, f"SIGSEGV: {HOSTILE}")),
-        (make_case("inferred/hang"), Reply(None, Verdict.HANG, "no answer in 1 s")),
+        (make_case("inferred/crash"), ProgramReply(None, CaseVerdict.CRASH, f"SIGSEGV: {HOSTILE}")),
+        (make_case("inferred/hang"), ProgramReply(None, CaseVerdict.HANG, "no answer in 1 s")),
         (REJECTED, {"rejection": {"reason": "OTHER"}}),
         (ROWS, {"answer": {"shape": HOSTILE}}),
         (BOUNDED, write_shape(None, 4)),

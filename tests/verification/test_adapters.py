@@ -11,8 +11,8 @@ from typing import Any
 
 from conformance.adapters.libraries import Matter
 from conformance.adapters.questions import Question, Unknown, read_question, write_answer
-from tensor_reshape.conformance.cases import Size, list_cases
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.cases import SuiteSize, list_cases
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from verification.adapters.environments import ADAPTERS, ROOT
 from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
 from verification.adapters.pages import explain, find_cause
@@ -142,7 +142,7 @@ def test_library_adapter_writes_dims_in_the_conformance_format():
 
 
 def test_library_adapters_read_every_conformance_case():
-    for case in list_cases(list(Size)):
+    for case in list_cases(list(SuiteSize)):
         assert read_question(case.query).operation == case.id.partition("@")[2]
 
 
@@ -156,7 +156,7 @@ def test_library_adapters_pin_their_library_versions():
 def test_recorded_library_results_match_the_current_conformance_cases():
     for name, results in RESULTS.items():
         cases = {case.id: case for case in list_cases(results.sizes)}
-        assert sum(map(results.count, Verdict)) == len(cases), name
+        assert sum(map(results.count, CaseVerdict)) == len(cases), name
         for one in results.differences:
             query = {key: value for key, value in cases[one.id].query.items() if key != "id"}
             assert (one.query, one.right) == (query, cases[one.id].right), name
@@ -169,7 +169,7 @@ def test_each_library_has_recorded_results_for_its_case_sizes():
 
 
 def test_results_outside_core_cases_record_each_difference_once():
-    core = {case.id for case in list_cases([Size.CORE])}
+    core = {case.id for case in list_cases([SuiteSize.CORE])}
     for library in LIBRARIES.values():
         for way in library.implementations:
             others = [one for one in list_differences(RESULTS[way.name]) if one.case not in core]

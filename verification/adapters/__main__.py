@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from conformance.adapters.libraries import Implementation, Library
-from tensor_reshape.conformance.cases import Size
+from tensor_reshape.conformance.cases import SuiteSize
 from tensor_reshape.conformance.results import Results
 from verification.adapters.environments import ROOT, Environment
 from verification.adapters.libraries import NAMES, list_reports, load_library
@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("scripts/verify adapters", description=__doc__)
     parser.add_argument(
         "--size",
-        choices=[size.value for size in Size],
+        choices=[size.value for size in SuiteSize],
         action="append",
         help="sizes of cases to try, without writing results; default: the sizes on the page",
     )

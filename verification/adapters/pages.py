@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from tensor_reshape.conformance.cases import RULES, Size
+from tensor_reshape.conformance.cases import RULES, SuiteSize
 from tensor_reshape.conformance.results import Results, describe_answer, describe_query
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from verification.adapters.libraries import list_reports
 from verification.adapters.reports import read_title
 from verification.adapters.results import list_differences
@@ -76,13 +76,13 @@ private channel that the library's security policy names.
 
 _UNEXPLAINED = "Not explained"
 _SHOWN_BY = {
-    Matter.CRASH: Verdict.CRASH,
-    Matter.WRONG_SHAPE: Verdict.WRONG_SHAPE,
-    Matter.MISSING_ERROR: Verdict.MISSING_ERROR,
-    Matter.NEEDLESS_REJECTION: Verdict.SPURIOUS_ERROR,
-    Matter.WEAKER_ANSWER: Verdict.WEAKER,
+    Matter.CRASH: CaseVerdict.CRASH,
+    Matter.WRONG_SHAPE: CaseVerdict.WRONG_SHAPE,
+    Matter.MISSING_ERROR: CaseVerdict.MISSING_ERROR,
+    Matter.NEEDLESS_REJECTION: CaseVerdict.SPURIOUS_ERROR,
+    Matter.WEAKER_ANSWER: CaseVerdict.WEAKER,
 }
-_SHOWN = [*(verdict for verdict in Verdict if verdict.is_difference), Verdict.TIGHTER, Verdict.AGREES]
+_SHOWN = [*(verdict for verdict in CaseVerdict if verdict.is_difference), CaseVerdict.TIGHTER, CaseVerdict.AGREES]
 
 
 class LibraryResults(NamedTuple):
@@ -145,8 +145,8 @@ def _build_summary(libraries: Sequence[Library], asked: Sequence[LibraryResults]
 
 def _sum_share(results: Sequence[Results]) -> str:
     """Returns the number of correct answers and of supported queries, over all implementations of a library."""
-    right = sum(one.count(verdict) for one in results for verdict in (Verdict.AGREES, Verdict.TIGHTER))
-    supported = right + sum(one.count(verdict) for one in results for verdict in Verdict if verdict.is_difference)
+    right = sum(one.count(verdict) for one in results for verdict in (CaseVerdict.AGREES, CaseVerdict.TIGHTER))
+    supported = right + sum(one.count(verdict) for one in results for verdict in CaseVerdict if verdict.is_difference)
     return f"{right}/{supported}"
 
 
@@ -159,12 +159,12 @@ def _build_matrix(asked: Sequence[LibraryResults]) -> Iterator[str]:
 
 
 def _format_sizes(results: Results) -> str:
-    return "all" if len(results.sizes) == len(Size) else ", ".join(f"`{size}`" for size in results.sizes)
+    return "all" if len(results.sizes) == len(SuiteSize) else ", ".join(f"`{size}`" for size in results.sizes)
 
 
 def _format_share(verdicts: Mapping[str, int]) -> str:
-    offered = sum(verdicts.values()) - verdicts.get(Verdict.UNSUPPORTED, 0)
-    right = verdicts.get(Verdict.AGREES, 0) + verdicts.get(Verdict.TIGHTER, 0)
+    offered = sum(verdicts.values()) - verdicts.get(CaseVerdict.UNSUPPORTED, 0)
+    right = verdicts.get(CaseVerdict.AGREES, 0) + verdicts.get(CaseVerdict.TIGHTER, 0)
     return f"{right}/{offered}" if offered else "-"
 
 
@@ -172,7 +172,7 @@ def _build_verdicts(asked: Sequence[LibraryResults]) -> Iterator[str]:
     yield join_cells(("implementation", *(str(verdict).replace("_", " ") for verdict in _SHOWN), "not supported"))
     yield f"|---|{'---:|' * (len(_SHOWN) + 1)}"
     for one in asked:
-        counts = [one.results.count(verdict) for verdict in (*_SHOWN, Verdict.UNSUPPORTED)]
+        counts = [one.results.count(verdict) for verdict in (*_SHOWN, CaseVerdict.UNSUPPORTED)]
         yield join_cells((f"`{one.implementation.name}`", *(str(count) if count else "" for count in counts)))
 
 

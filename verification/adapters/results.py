@@ -12,9 +12,9 @@ from operator import attrgetter
 
 from conformance.adapters.libraries import Difference
 from conformance.adapters.questions import read_question
-from tensor_reshape.conformance.cases import Size, list_cases
+from tensor_reshape.conformance.cases import SuiteSize, list_cases
 from tensor_reshape.conformance.results import Result, Results, measure_query
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from verification.adapters.environments import ROOT
 
 FOLDER = ROOT / "conformance/results"
@@ -28,7 +28,7 @@ def read_results() -> dict[str, Results]:
 def parse_results(text: str) -> Results:
     """Returns the results in an output of the command, or in a committed file."""
     record = json.loads(text)
-    rows = [Result(**{**row, "verdict": Verdict(row["verdict"])}) for row in record.pop("differences")]
+    rows = [Result(**{**row, "verdict": CaseVerdict(row["verdict"])}) for row in record.pop("differences")]
     return Results(**record, differences=rows)
 
 
@@ -52,7 +52,7 @@ def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
         results: all results.
         explain: returns the cause of a difference.
     """
-    core = {case.id for case in list_cases([Size.CORE])}
+    core = {case.id for case in list_cases([SuiteSize.CORE])}
     kept, smallest = list[Result](), dict[object, Result]()
     for one in sorted(results.differences, key=measure_query):
         if one.id in core:

@@ -56,7 +56,7 @@ def _check(case: Json, question: Json) -> instances.Findings:
         return instances.Findings()
     expected = verdicts.read_answer(case["result"])
     answer = None
-    if isinstance(expected, verdicts.ShapeAnswer):
+    if isinstance(expected, verdicts.GivenShape):
         # A case without conditions says nothing about them.
         listed, is_complete = expected.conditions, expected.conditions is not None and expected.conditions_complete
         answer = ShapeAnswer(expected.dims, listed or (), conditions_complete=is_complete)

@@ -12,34 +12,26 @@ from tensor_reshape.cli.lazy_commands import LazyCommand, LazyGroup
 from tensor_reshape.cli.reports import choose_exit_code, report
 from tensor_reshape.rules.errors import TensorReshapeError
 
-_CLI, _SERVER = "tensor_reshape.cli", "tensor_reshape.server"
-
-COMMANDS = (
-    LazyCommand("check", "Check the Reshape nodes of models.", f"{_CLI}.checks:check"),
-    LazyCommand("completion", "Print a script that completes commands in a shell.", f"{_CLI}.commands:completion"),
-    LazyCommand(
-        "conformance",
+_ROWS: dict[str, tuple[str, ...]] = {
+    "check": ("Check the Reshape nodes of models.", "cli.checks:check"),
+    "completion": ("Print a script that completes commands in a shell.", "cli.commands:completion"),
+    "conformance": (
         "Test an implementation of the operations with the conformance suite.",
-        f"{_CLI}.conformance:conformance",
+        "cli.conformance:conformance",
     ),
-    LazyCommand("dynamic", "Execute DynamicReshape on a file.", f"{_CLI}.commands:dynamic"),
-    LazyCommand(
-        "explore",
-        "Show the shape explorer in a browser until you press Ctrl-C.",
-        f"{_SERVER}.http.commands:explore",
-        "http",
-    ),
-    LazyCommand("health", "Show the health of a server.", f"{_CLI}.commands:health"),
-    LazyCommand("http", "Serve tensor reshape over HTTP only.", f"{_SERVER}.http.commands:http", "http"),
-    LazyCommand("infer", "Infer the output shape, without data.", f"{_CLI}.inference:infer"),
-    LazyCommand(
-        "info",
-        "Show the version of a server, its limits, and what each operation accepts.",
-        f"{_CLI}.commands:info",
-    ),
-    LazyCommand("reshape", "Execute Reshape-1 of OpenVINO on a file.", f"{_CLI}.commands:reshape"),
-    LazyCommand("serve", "Serve tensor reshape over gRPC.", f"{_SERVER}.__main__:serve", "server"),
-    LazyCommand("static", "Execute StaticReshape on a file.", f"{_CLI}.commands:static"),
+    "dynamic": ("Execute DynamicReshape on a file.", "cli.commands:dynamic"),
+    "explore": ("Show the shape explorer in a browser until you press Ctrl-C.", "server.http.commands:explore", "http"),
+    "health": ("Show the health of a server.", "cli.commands:health"),
+    "http": ("Serve tensor reshape over HTTP only.", "server.http.commands:http", "http"),
+    "infer": ("Infer the output shape, without data.", "cli.inference:infer"),
+    "info": ("Show the version of a server, its limits, and what each operation accepts.", "cli.commands:info"),
+    "reshape": ("Execute Reshape-1 of OpenVINO on a file.", "cli.commands:reshape"),
+    "serve": ("Serve tensor reshape over gRPC.", "server.__main__:serve", "server"),
+    "static": ("Execute StaticReshape on a file.", "cli.commands:static"),
+}
+COMMANDS = tuple(
+    LazyCommand(name, summary, f"tensor_reshape.{location}", *extra)
+    for name, (summary, location, *extra) in _ROWS.items()
 )
 
 

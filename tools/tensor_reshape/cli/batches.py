@@ -42,12 +42,7 @@ _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every s
 
 
 def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[Json]:
-    """Yields the JSON of each line's result or error, in the order of the lines.
-
-    Args:
-        lines: the lines, with one query each, as returned by `read_line`.
-        client: the client. If None, this process infers the shapes.
-    """
+    """Yields the JSON of each line's result or error, in the order of the lines."""
     for line, answer in answer_lines(lines, infer_locally if client is None else client.infer_shapes):
         yield _describe(line, answer, client) if line.id is None else {"id": line.id, **_describe(line, answer, client)}
 
@@ -64,12 +59,7 @@ def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
 
 
 def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
-    """Yields the result or the error of each line, in the order of the lines.
-
-    Args:
-        lines: the lines, with one query each, as returned by `read_line`.
-        ask: a function that infers many shapes at once.
-    """
+    """Yields the result or the error of each line, in the order of the lines."""
     batch = _Batch(ask)
     for line in lines:
         question = read_line(line)
@@ -94,7 +84,12 @@ class _Batch:
 
     def take(self, question: BatchLine) -> bool:
         """Adds a line to the next call. Returns False if the call is full."""
-        item, size = self._prepare(question.query)
+        item: ShapeQuery | ReshapeError
+        try:
+            item = linked = self._link(question.query)
+            size = _measure(linked)
+        except ReshapeError as error:
+            item, size = error, _measure(_PLACEHOLDER)
         if self._call and (len(self._call) == MAX_CALL_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
         self._call.append(question._replace(query=item))
@@ -122,18 +117,10 @@ class _Batch:
             self._answers.append(final)
             yield item, final
 
-    def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
-        """Returns the query to send (or the error of the query), and the size of the query in bytes."""
-        try:
-            if isinstance(question, ReshapeError):
-                raise question
-            query = self._link(question)
-            return query, _measure(query)
-        except ReshapeError as error:
-            return error, _measure(_PLACEHOLDER)
-
-    def _link(self, query: ShapeQuery) -> ShapeQuery:
+    def _link(self, query: ShapeQuery | ReshapeError) -> ShapeQuery:
         """Replaces `data_from` by the data shape from an earlier call, or by the index of an item of this call."""
+        if isinstance(query, ReshapeError):
+            raise query
         data_from, start, index = query.data_from, len(self._answers), len(self._answers) + len(self._call)
         if data_from is None:
             return query
@@ -151,12 +138,7 @@ class _Batch:
 
 
 def _measure(query: ShapeQuery) -> int:
-    """Returns the size of a query in bytes.
-
-    Raises:
-        InvalidRequestError: the query cannot be sent.
-        LimitError: HEADER_TOO_LARGE, because every server would reject the query.
-    """
+    """Returns the size of a query in bytes."""
     size = len(encode_batch_item(read_query(query)))
     check_header_size(size)
     return size + _FIELD_BYTES
@@ -170,18 +152,7 @@ def _reject_failed_link(data_from: int, index: int) -> InvalidRequestError:
 def execute(
     query: ShapeQuery, data: tensor_pb2.Tensor, answer: InferredShape, client: "Client | None"
 ) -> tensor_pb2.Tensor:
-    """Executes the query and returns the output.
-
-    Args:
-        query: the query, whose shapes are valid.
-        data: the tensor to reshape.
-        answer: the result of the query.
-        client: the client. If None, this process executes the reshape.
-
-    Raises:
-        InvalidRequestError: FIELD_MISSING, if the requested shape is not fully known; OPERATION_UNSPECIFIED, if the
-            operation only infers shapes; or an error of the layout.
-    """
+    """Executes the query and returns the output."""
     (question, _), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
         message = "a tensor cannot be reshaped unless all items of the shape are known"

@@ -23,11 +23,7 @@ REJECTED, UNDECIDED, NO_MODEL = 3, 7, 2
 
 _WIDEST = 40  # the columns of a terminal that names of nodes may use
 _COLORS = {"error": "red", "warning": "yellow", "note": None}
-_REMARKS = {
-    "closed": "; unknown to onnx",
-    "narrowed": "; known only in part to onnx",
-    "open": "; it stays unknown",
-}
+_REMARKS = {"closed": "; unknown to onnx", "narrowed": "; known only in part to onnx", "open": "; it stays unknown"}
 """A remark after the line of a node, by its verdict."""
 
 
@@ -141,14 +137,7 @@ def format_profile(profile: "ProfileReport") -> str:
 
 
 def write(checked: Sequence[Checked], form: str, *, explain: bool, is_list: bool) -> str:
-    """Returns the output of the command.
-
-    Args:
-        checked: the files.
-        form: one of FORMATS.
-        explain: whether lines for the dims follow each node in the text.
-        is_list: whether several files or a folder were named, so that JSON is a list of models.
-    """
+    """Returns the output of the command."""
     if form == "json":
         records = [one.to_json() for one in checked]
         return json.dumps({"models": records} if is_list else records[0])
@@ -205,11 +194,8 @@ def _write_github(one: Checked) -> Iterator[str]:
         file, line = _find_place(one, finding)
         where = f"file={_escape(file, ',:')}{f',line={line}' if line else ''},title={_escape(f'check: {kind}', ',:')}"
         name = "notice" if level == "note" else level
-        yield f"::{name} {where}::{_escape(text + _write_advice(finding), '')}"
-
-
-def _write_advice(finding: "Finding | None") -> str:
-    return f" ({escape_unprintable(finding.advice)})" if finding and finding.advice else ""
+        advice = f" ({escape_unprintable(finding.advice)})" if finding and finding.advice else ""
+        yield f"::{name} {where}::{_escape(text + advice, '')}"
 
 
 def _escape(text: str, more: str) -> str:
@@ -233,9 +219,10 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
             "ruleId": kind,
             "level": level,
             "message": {"text": text},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _write_uri(one.path)}}}],
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}],
         }
         for one in checked
+        for uri in [one.path.as_uri() if one.path.is_absolute() else quote(one.path.as_posix())]
         for level, kind, text, _ in one.list_problems()
     ]
     rules = [{"id": kind} for kind in sorted({str(result["ruleId"]) for result in results})]
@@ -245,10 +232,6 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
     }
-
-
-def _write_uri(path: Path) -> str:
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
 
 
 def _write_junit(checked: Sequence[Checked]) -> str:

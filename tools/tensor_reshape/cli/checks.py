@@ -9,14 +9,14 @@ import click
 
 from tensor_reshape.cli.check_formats import FORMATS, Checked, find_worst, write
 from tensor_reshape.cli.lazy_commands import reject_missing_extra
-from tensor_reshape.cli.options import JSON_OPTION, NEW_FILE, OPTIONAL_SERVER_OPTION, Connection, connection_options
-from tensor_reshape.cli.parameter_types import Choices, InputShapes
+from tensor_reshape.cli.options import JSON_OPTION, OPTIONAL_SERVER_OPTION, Connection, connection_options
+from tensor_reshape.cli.parameter_types import InputShapes, NewFile, Words
 from tensor_reshape.client import infer_locally
 
 if TYPE_CHECKING:
     from tensor_reshape.onnx.checks import Ask
 
-_FAIL_ON = Choices(("rejected", "contradiction", "frozen", "restricted", "disagrees"))
+_FAIL_ON = Words(("rejected", "contradiction", "frozen", "restricted", "disagrees"))
 _IR_BYTES = 4096  # of an XML file, in which the root of an IR must begin
 
 _EPILOG = """
@@ -33,11 +33,7 @@ profile is undecided. Of several files, the first of these codes counts.
 @click.command(epilog=_EPILOG)
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--explain", is_flag=True, help="Show where each dim of each output comes from.")
-@click.option(
-    "--write",
-    type=NEW_FILE,
-    help="Write a copy of the model, with the inferred shapes, to this file.",
-)
+@click.option("--write", type=NewFile(), help="Write a copy of the model, with the inferred shapes, to this file.")
 @click.option(
     "--profile",
     "profiles",
@@ -75,8 +71,7 @@ def check(
     shapes = _combine_profiles(profiles)
     is_list = len(models) > 1 or models[0].is_dir()
     if options["write"] is not None and is_list:
-        message = "--write needs a single model"
-        raise click.UsageError(message)
+        raise click.UsageError("--write needs a single model")
     paths = [path for model in models for path in _list_models(model)]
     if not connection.server:
         checked = [_check(infer_locally, path, shapes, **options) for path in paths]
@@ -101,18 +96,13 @@ class _ProfileFault(click.ClickException):
 
 
 def _list_models(path: Path) -> Iterator[Path]:
-    """Yields a file, or the models in a folder.
-
-    Raises:
-        click.UsageError: the folder has none.
-    """
+    """Yields a file, or the models in a folder."""
     if not path.is_dir():
         yield path
         return
     found = [file for file in sorted(path.rglob("*")) if file.is_file() and _is_model(file)]
     if not found:
-        message = f"{path} has no file *.onnx and no OpenVINO IR"
-        raise click.UsageError(message)
+        raise click.UsageError(f"{path} has no file *.onnx and no OpenVINO IR")
     yield from found
 
 
@@ -123,9 +113,7 @@ def _is_model(file: Path) -> bool:
         return b"<net" in opened.read(_IR_BYTES)
 
 
-def _combine_profiles(
-    options: Sequence[tuple[str, tuple[tuple[int, ...], ...]]],
-) -> list[dict[str, tuple[int, ...]]]:
+def _combine_profiles(options: Sequence[tuple[str, tuple[tuple[int, ...], ...]]]) -> list[dict[str, tuple[int, ...]]]:
     """Returns the input shapes of each profile. An input with a single shape has this shape in every profile."""
     by_input: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, shapes in options:
@@ -163,8 +151,7 @@ def _check(  # the options of the command
     except ModuleNotFoundError as error:
         raise reject_missing_extra(error, name="check", extra="onnx") from None
     if write is not None and write.exists() and write.samefile(model):
-        message = f"--write {write} is the model itself: name another file"
-        raise click.UsageError(message)
+        raise click.UsageError(f"--write {write} is the model itself: name another file")
     try:
         tested = [check_profile(model, shapes) for shapes in profiles]
         seconds = 0 if no_probes else SECONDS
@@ -173,8 +160,7 @@ def _check(  # the options of the command
         else:
             report, annotated = annotate_model(model, ask=ask, probe_seconds=seconds)
     except ProfileError as error:
-        message = f"--profile: {error}"
-        raise _ProfileFault(message) from None
+        raise _ProfileFault(f"--profile: {error}") from None
     except ModelError as error:
         return Checked(path=model, error=str(error))
     except ConnectionError:  # about the server, not about the file

@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, LOCAL_SERVER_OPTION, SHAPE, array_options, server_options
-from tensor_reshape.cli.parameter_types import Target
+from tensor_reshape.cli.parameter_types import TargetArgument
 from tensor_reshape.client import ServiceError
 from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.rules.sizes import format_size
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client, ServerInfo
     from tensor_reshape.wire.arrays import Array
 
-_Expect = Sequence[int | None] | None
 _EPILOG = "Without --timeout, the call may take 30 seconds, and one more second for each 4 MiB of the array."
 
+_TARGET = TargetArgument()
 _PROGRAM = "tensor-reshape"
 _VARIABLE = "_TENSOR_RESHAPE_COMPLETE"  # click derives the name of this variable from the name of the program
 
@@ -116,32 +116,25 @@ def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
 @click.option("--shape", type=SHAPE, required=True, help="The target shape, for example 0,-1.")
 @array_options
 @server_options
-def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
+def static(client: "Client", files: "ArrayFiles", **options: Any) -> None:
     """Execute StaticReshape on a file."""
-    files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
+    files.reshape(client.static_reshape, **options)
 
 
 @click.command(epilog=_EPILOG)
 @click.option(
-    "--shape", type=Target(), required=True, help="The target shape, for example 0,-1, or @FILE with an i32 array."
+    "--shape", type=_TARGET, required=True, help="The target shape, for example 0,-1, or @FILE with an i32 array."
 )
 @array_options
 @server_options
-def dynamic(
-    client: "Client",
-    files: "ArrayFiles",
-    *,
-    shape: "Sequence[int] | Array",
-    special_zero: bool,
-    expect: _Expect,
-) -> None:
+def dynamic(client: "Client", files: "ArrayFiles", **options: Any) -> None:
     """Execute DynamicReshape on a file."""
-    files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
+    files.reshape(client.dynamic_reshape, **options)
 
 
 @click.command(epilog=_EPILOG)
 @click.option(
-    "--shape", type=Target(), required=True, help="The target shape, for example 0,-1, or @FILE with an integer array."
+    "--shape", type=_TARGET, required=True, help="The target shape, for example 0,-1, or @FILE with an integer array."
 )
 @click.option(
     "--dims",
@@ -152,20 +145,13 @@ def dynamic(
 @array_options
 @server_options
 def reshape(
-    client: "Client",
-    files: "ArrayFiles",
-    *,
-    shape: "Sequence[int] | Array",
-    dims: Sequence[int] | None,
-    special_zero: bool,
-    expect: _Expect,
+    client: "Client", files: "ArrayFiles", *, shape: "Sequence[int] | Array", dims: Sequence[int] | None, **options: Any
 ) -> None:
     """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.reshape(client.reshape, shape, special_zero=special_zero, expected_shape=expect)
+        files.reshape(client.reshape, shape, **options)
     else:
-        tensor = files.read_packed(dims)
-        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))
+        files.write_packed(client.reshape(files.read_packed(dims), shape, **options))
 
 
 @click.command()

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 import click
 
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases, read_version
+from tensor_reshape.conformance.cases import RULES, Case, SuiteSize, list_cases, read_version
 from tensor_reshape.conformance.programs import ProgramError, build_function_command, run_program, split_command
 from tensor_reshape.conformance.random_cases import make_random_cases, shrink, write_case
 from tensor_reshape.conformance.results import Result, Results, count_results, judge_reply, measure_query
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.wire.json_messages import Json
 
@@ -38,7 +38,7 @@ The exit code is 1 if an answer is wrong or weaker.
 @click.option(
     "--size",
     "sizes",
-    type=click.Choice([size.value for size in Size]),
+    type=click.Choice([size.value for size in SuiteSize]),
     multiple=True,
     help="A part of the suite to run. May be repeated. Default: core.",
 )
@@ -74,7 +74,7 @@ def conformance(
     if number is not None and (sizes or rules):
         _reject("--random makes its own cases: use it without --size and --rule")
     if number is None:
-        sizes = sizes or [Size.CORE]
+        sizes = sizes or [SuiteSize.CORE]
         cases = list_cases(sizes, rules or RULES)
     else:
         seed = secrets.randbelow(_MAX_SEED) if seed is None else seed
@@ -86,14 +86,15 @@ def conformance(
     results = count_results(rows, name, introduction, date=today, suite=read_version(), sizes=sizes)
     if not as_json:
         click.echo("\n".join(map(escape_unprintable, _write_report(results))))
-    kinds = {} if number is None else _list_kinds(cases, rows)
+    wrong = [(one.verdict, case) for case, one in zip(cases, rows, strict=True) if one.verdict.is_difference]
+    kinds = {} if number is None else dict(reversed(wrong))  # the first case with each verdict
     smallest = {verdict: write_case(shrink(case, verdict, partial(_find, program))) for verdict, case in kinds.items()}
     if as_json:
         found = {verdict: json.loads(line) for verdict, line in smallest.items()}
         click.echo(json.dumps(results.to_json() | ({} if number is None else {"smallest": found})))
-    for line in [] if as_json else _write_smallest(smallest):
-        click.echo(escape_unprintable(line))
-    if any(one.verdict.is_difference for one in rows):
+    for verdict, line in {} if as_json else smallest.items():
+        click.echo(f"\nThe smallest case found with {verdict}:\n{escape_unprintable(line)}")
+    if wrong:
         raise click.exceptions.Exit(_DIFFERENT)
 
 
@@ -130,23 +131,17 @@ def _reject(message: str) -> NoReturn:
     raise click.UsageError(message) from None
 
 
-def _list_kinds(cases: Sequence[Case], rows: Sequence[Result]) -> dict[str, Case]:
-    """Returns the first case with each verdict that is a difference."""
-    wrong = [(one.verdict, case) for case, one in zip(cases, rows, strict=True) if one.verdict.is_difference]
-    return dict(reversed(wrong))
-
-
 def _write_report(results: Results) -> Iterator[str]:
     """Yields the lines of the report. They show the smallest difference for each pair of a verdict and a rule."""
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
-    counts = {verdict: results.count(verdict) for verdict in reversed(Verdict)}
+    counts = {verdict: results.count(verdict) for verdict in reversed(CaseVerdict)}
     title = f"{results.implementation} ({versions})" if versions else results.implementation
     yield f"{title}: {sum(counts.values())} cases of the conformance suite {results.suite}, {', '.join(results.sizes)}"
     yield ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    kinds = dict[tuple[Verdict, str], list[Result]]()
+    kinds = dict[tuple[CaseVerdict, str], list[Result]]()
     for one in results.differences:
         kinds.setdefault((one.verdict, one.rule), []).append(one)
-    for verdict, rule in sorted(kinds, key=lambda kind: (list(Verdict).index(kind[0]), RULES.index(kind[1]))):
+    for verdict, rule in sorted(kinds, key=lambda kind: (list(CaseVerdict).index(kind[0]), RULES.index(kind[1]))):
         found = kinds[verdict, rule]
         smallest = min(found, key=measure_query)
         yield ""
@@ -155,10 +150,3 @@ def _write_report(results: Results) -> Iterator[str]:
     for why, count in results.unsupported.items():
         yield ""
         yield f"not supported, {count} cases: {why}"
-
-
-def _write_smallest(smallest: Mapping[str, str]) -> Iterator[str]:
-    for verdict, line in smallest.items():
-        yield ""
-        yield f"The smallest case found with {verdict}:"
-        yield line

@@ -39,10 +39,6 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
     """Draws a progress bar on standard error during the block.
 
     The block gets a function that updates the bar, or None if there is no bar.
-
-    Args:
-        size: the number of bytes of the transfer.
-        wanted: whether to draw a progress bar.
     """
     console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
     # A log file gets no progress bar, even if FORCE_COLOR is set.

@@ -35,9 +35,9 @@ from tensor_reshape.cli.sources import (
     MappedMemory,
     build_safetensors,
     check_npz_size,
+    report_faults,
 )
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, view_bytes
 
 _ARCHIVE_BYTES = 256 * 1024  # the archive has the name of the member twice, of at most 64 KiB each, and some headers
@@ -55,26 +55,14 @@ _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    """Writes an array whose elements `fill` fills or creates.
-
-    Args:
-        location: the file or pipe.
-        data_type: the type of the elements.
-        dims: the shape of the array.
-        fill: the function that fills or creates the array.
-
-    Raises:
-        click.BadParameter: the extension of the file does not name a format.
-        click.ClickException: the array cannot be written.
-        TensorReshapeError: `fill` raised this error. In this case, the file is not written.
-    """
-    with _report_faults(location):
-        header = _build_header(location, data_type, dims)
+    """Writes an array whose elements `fill` fills or creates."""
+    with report_faults(location.path, "written", "its name is invalid", (OSError, ValueError)):
+        is_npy = location.format != "safetensors"
+        header = build_npy(data_type, dims) if is_npy else build_safetensors(data_type, dims, location.member)
         size = prod(dims) * DTYPES[data_type].itemsize
         if location.is_pipe or not is_replaceable(location.path):
             if location.format == "npz":
-                message = "an archive cannot be written to a pipe or a device: name a file"
-                raise FormatError(message)
+                raise FormatError("an archive cannot be written to a pipe or a device: name a file")
             array = fill(None, lambda _arrived: None)
             _write_stream(location, header, view_bytes(array).data)
         elif not location.path.endswith(f".{location.format}"):
@@ -93,23 +81,13 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
-    """Writes the bytes without a header.
-
-    Raises:
-        click.ClickException: the bytes cannot be written.
-    """
-    with _report_faults(location):
+    """Writes the bytes without a header."""
+    with report_faults(location.path, "written", "its name is invalid", (OSError, ValueError)):
         if location.is_pipe or not is_replaceable(location.path):
             _write_stream(location, b"", raw)
         else:
             with create_file(location.path) as file:
                 file.write(raw)
-
-
-def _build_header(location: Location, data_type: DataType, dims: Sequence[int]) -> bytes:
-    if location.format == "safetensors":
-        return build_safetensors(data_type, dims, location.member)
-    return build_npy(data_type, dims)
 
 
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
@@ -146,27 +124,10 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
         stream.write(raw)
 
 
-@contextmanager
-def _report_faults(location: Location) -> Iterator[None]:
-    try:
-        yield
-    except TensorReshapeError:  # some of these errors are also OSErrors, for example the error of a lost connection
-        raise
-    except (OSError, ValueError) as error:
-        reason = str(error) if isinstance(error, FormatError) else "its name is invalid"
-        if isinstance(error, OSError) and error.errno:
-            reason = os.strerror(error.errno)
-        message = f"{location.path} cannot be written: {reason}"
-        raise click.ClickException(message) from error
-
-
 def is_replaceable(path: str) -> bool:
     """Whether a path is or will be a regular file.
 
     Devices, FIFOs and terminals are not regular files and are written directly.
-
-    Raises:
-        OSError: the path is a directory, or cannot be accessed.
     """
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - the file may not exist
@@ -179,11 +140,7 @@ def is_replaceable(path: str) -> bool:
 
 @contextmanager
 def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
-    """Opens a new file with reserved disk space, which replaces `path` when the block ends without an exception.
-
-    Raises:
-        OSError: there is not enough disk space, or no permission.
-    """
+    """Opens a new file with reserved disk space, which replaces `path` when the block ends without an exception."""
     # A symbolic link is resolved, so that the command replaces the target of the link and not the link.
     target = Path(path).resolve()
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -203,11 +160,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: Path, raw: bytes) -> None:
-    """Writes a file. A FIFO or a device is written directly, without a temporary file.
-
-    Raises:
-        click.FileError: the file cannot be written.
-    """
+    """Writes a file. A FIFO or a device is written directly, without a temporary file."""
     try:
         if is_replaceable(str(path)):
             with create_file(str(path)) as file:
@@ -219,11 +172,7 @@ def write_file(path: Path, raw: bytes) -> None:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Reserves disk space for a file.
-
-    Raises:
-        OSError: there is not enough disk space.
-    """
+    """Reserves disk space for a file."""
     if not size:
         return
     if hasattr(os, "posix_fallocate"):
@@ -239,11 +188,10 @@ def ended_by_signals() -> Iterator[None]:
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    before = {number: signal.getsignal(number) for number in _END_SIGNALS}
     # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
     # handlers.
     is_main = threading.current_thread() is threading.main_thread()
-    taken = {number: old for number, old in before.items() if is_main and old != signal.SIG_IGN}
+    taken = {one: old for one in _END_SIGNALS if is_main and (old := signal.getsignal(one)) != signal.SIG_IGN}
     for number in taken:
         signal.signal(number, end)
     try:

@@ -17,7 +17,7 @@ import click
 
 from tensor_reshape.cli.consoles import Advance, draw_progress
 from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
-from tensor_reshape.cli.sources import Location, Source, open_bytes, open_source, read_location
+from tensor_reshape.cli.sources import Location, OpenArray, open_bytes, open_source, read_location
 from tensor_reshape.client import CallTimeoutError, PackedTensor
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.requests import Arguments, plan_reshape
@@ -55,31 +55,18 @@ class ArrayFiles:
     def __post_init__(self) -> None:
         """Rejects two outputs to standard output, and an output file that is also the input file."""
         if self._destination.is_pipe and self.as_json:
-            message = "--json and the array cannot both use standard output: name a file with --output"
-            raise click.UsageError(message)
+            raise click.UsageError("--json and the array cannot both use standard output: name a file with --output")
         if self._destination.is_pipe and sys.stdout.isatty():
-            message = "an array cannot be printed on a terminal: name a file with --output, or use a pipe"
-            raise click.UsageError(message)
+            raise click.UsageError("an array cannot be printed on a terminal: name a file with --output, or use a pipe")
         if _are_same(read_location(self.source), self._destination):
-            message = f"{self.output} is the input file: name another file with --output"
-            raise click.UsageError(message)
+            raise click.UsageError(f"{self.output} is the input file: name another file with --output")
 
     @property
     def _destination(self) -> Location:
         return read_location(self.output)
 
     def reshape(self, method: Callable[..., Array], shape: Sequence[int] | Array, **options: Any) -> None:
-        """Reshapes the input array with a method of a client, and writes the output.
-
-        Args:
-            method: `static_reshape`, `dynamic_reshape` or `reshape`.
-            shape: the requested shape.
-            **options: `special_zero` and `expected_shape`.
-
-        Raises:
-            click.ClickException: the input cannot be read, or the output cannot be written.
-            click.UsageError: numpy has no arrays of `data_type`.
-        """
+        """Reshapes the input array with a method of a client, and writes the output."""
         if self.data_type is not None and self.data_type not in DTYPES:
             message = f".npy files have no type {self.data_type}: pass a file of packed bytes, and its --dims"
             raise click.UsageError(message)
@@ -95,15 +82,9 @@ class ArrayFiles:
         self._describe(plan.dims, plan.data_type)
 
     def read_packed(self, dims: Sequence[int]) -> PackedTensor:
-        """Returns the packed tensor whose bytes are the whole input.
-
-        Raises:
-            click.ClickException: the input cannot be read.
-            click.UsageError: `data_type` is not a packed type.
-        """
+        """Returns the packed tensor whose bytes are the whole input."""
         if self.data_type is None or not self.data_type.is_packed:
-            message = f"--dims requires a --data-type below one byte: {', '.join(map(str, _PACKED))}"
-            raise click.UsageError(message)
+            raise click.UsageError(f"--dims requires a --data-type below one byte: {', '.join(map(str, _PACKED))}")
         if self.output.endswith((".npy", ".npz", ".safetensors")):
             message = f"with --dims the output is packed bytes, not an array file: give {self.output} another extension"
             raise click.UsageError(message)
@@ -111,11 +92,7 @@ class ArrayFiles:
             return PackedTensor(self.data_type, dims, file.read())
 
     def write_packed(self, tensor: PackedTensor) -> None:
-        """Writes the packed bytes of an output, and prints a description of the output if requested.
-
-        Raises:
-            click.ClickException: the output cannot be written.
-        """
+        """Writes the packed bytes of an output, and prints a description of the output if requested."""
         write_bytes(Location(self.output), tensor.data)
         self._describe(tensor.dims, tensor.data_type)
 
@@ -125,7 +102,7 @@ class ArrayFiles:
 
 
 def _fill(
-    call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
+    call: Callable[..., Array], source: OpenArray, advance: Advance | None, out: Array | None, give_back: GiveBack
 ) -> Array:
     """Makes the call.
 
@@ -170,8 +147,7 @@ def _reinterpret(array: Array, data_type: DataType) -> Array:
     # The numpy kind "V" means raw bytes, which files contain for types without a numpy name.
     if array.dtype.kind != "V":
         if find_data_type(array.dtype, "data") != data_type:
-            message = f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type"
-            raise click.ClickException(message)
+            raise click.ClickException(f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type")
         return array
     dtype = DTYPES[data_type]
     if array.dtype.itemsize != dtype.itemsize:

@@ -2,18 +2,17 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, Connection, connection_options
-from tensor_reshape.cli.parameter_types import OperationName, PartialDims, PartialShape
+from tensor_reshape.cli.parameter_types import OPERATION_NAME, PartialDims, PartialShape
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable
 
@@ -49,7 +48,7 @@ A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"o
 @click.option("--shape", type=_PARTIAL, help="The target shape, for example 0,-1; ... if its length is unknown.")
 @click.option(
     "--operation",
-    type=OperationName(),
+    type=OPERATION_NAME,
     help="The operation: static_reshape, dynamic_reshape, reshape or onnx_reshape. Default: static_reshape.",
 )
 @click.option(
@@ -69,28 +68,19 @@ A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"o
 @connection_options
 def infer(connection: Connection, *, local: bool, **options: Any) -> None:
     """Infer the output shape, without data."""
-    if local:
-        _answer(_infer_locally, None, **options)
-        return
-    with connection.open() as client:
-        _answer(partial(_infer_on_server, client), client, **options)
+    opened: AbstractContextManager[Client | None] = nullcontext() if local else connection.open()
+    with opened as client:
+        _answer(client, **options)
 
 
-def _answer(
-    ask: Callable[[ShapeQuery], InferredShape],
-    client: "Client | None",
-    *,
-    batch: BinaryIO | None,
-    as_json: bool,
-    **options: object,
-) -> None:
+def _answer(client: "Client | None", *, batch: BinaryIO | None, as_json: bool, **options: object) -> None:
     if batch is not None:
         _reject_options(options)
         _print_batch(batch, client)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
     try:
-        answer = ask(query)
+        answer = _infer(query, client)
     except ReshapeError as error:
         raise _explain(error, query) from None
     click.echo(
@@ -102,8 +92,7 @@ def _reject_options(options: dict[str, object]) -> None:
     # If an option is not given, its value is None, or False for a flag.
     given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
     if given:
-        message = f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}")
 
 
 def _build_query(
@@ -116,8 +105,7 @@ def _build_query(
 ) -> ShapeQuery:
     if data is None or shape is None or special_zero is None:
         missing = "--data" if data is None else "--shape" if shape is None else "--special-zero or --no-special-zero"
-        message = f"{missing} is required without --batch"
-        raise click.UsageError(message)
+        raise click.UsageError(f"{missing} is required without --batch")
     return ShapeQuery(
         data_shape=data.dims,
         shape=shape.dims,
@@ -137,14 +125,12 @@ def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
     return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
 
 
-def _infer_locally(query: ShapeQuery) -> InferredShape:
-    (answer,) = infer_locally([query])
-    if isinstance(answer, ReshapeError):
-        raise answer
-    return answer
-
-
-def _infer_on_server(client: "Client", query: ShapeQuery) -> InferredShape:
+def _infer(query: ShapeQuery, client: "Client | None") -> InferredShape:
+    if client is None:
+        (answer,) = infer_locally([query])
+        if isinstance(answer, ReshapeError):
+            raise answer
+        return answer
     return client.infer_shape(
         query.data_shape,
         query.shape,
@@ -176,10 +162,6 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
     if query.explain:
         yield from (origin.text for origin in answer.origins)
         if answer.groups:
-            yield f"groups: {'; '.join(map(_format_group, answer.groups))}"
+            sides = [[",".join(map(str, indices)) or "none" for indices in group] for group in answer.groups]
+            yield f"groups: {'; '.join(map(' -> '.join, sides))}"
     yield from (f"requires: {condition}" for condition in answer.conditions)
-
-
-def _format_group(group: DimGroup) -> str:
-    data, output = (",".join(map(str, indices)) or "none" for indices in group)
-    return f"{data} -> {output}"

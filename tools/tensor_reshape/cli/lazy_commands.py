@@ -45,21 +45,12 @@ def _draw_help(context: click.Context) -> str:
     import rich_click  # noqa: PLC0415 - plain output does not need it
 
     command = context.command
-    twin: rich_click.RichCommand = rich_click.RichCommand(
-        name=command.name,
-        params=command.params,
-        help=command.help,
-        epilog=command.epilog,
-        add_help_option=command.add_help_option,
+    settings = {name: getattr(command, name) for name in ("name", "params", "help", "epilog", "add_help_option")}
+    twin = (
+        rich_click.RichGroup(**settings, commands=command.commands)
+        if isinstance(command, click.Group)
+        else rich_click.RichCommand(**settings)
     )
-    if isinstance(command, click.Group):
-        twin = rich_click.RichGroup(
-            name=command.name,
-            params=command.params,
-            help=command.help,
-            epilog=command.epilog,
-            commands=command.commands,
-        )
     drawn = rich_click.RichContext(
         twin,
         info_name=context.info_name,
@@ -91,9 +82,6 @@ class LazyCommand(click.Command):
         """Returns the command.
 
         If only the extra of the command is missing, its help and its error name the extra to install.
-
-        Raises:
-            ModuleNotFoundError: a package of the base install is missing.
         """
         module, _, attribute = self._location.partition(":")
         try:
@@ -103,17 +91,18 @@ class LazyCommand(click.Command):
 
             if not self._extra or describe_unmet_requirements():
                 raise
-            command = self._build_substitute(reject_missing_extra(error, str(self.name), self._extra))
+            rejection = reject_missing_extra(error, str(self.name), self._extra)
+
+            def fail() -> None:
+                raise rejection from None
+
+            settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+            text = (
+                f"{self._summary}\n\n\b\n{rejection.message}"  # \\b keeps click from breaking the commands into lines
+            )
+            command = click.Command(self.name, callback=fail, help=text, context_settings=settings)
         command.context_class = HelpContext  # commands of the server package are created without this class
         return command
-
-    def _build_substitute(self, error: click.ClickException) -> click.Command:
-        def fail() -> None:
-            raise error
-
-        settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-        text = f"{self._summary}\n\n\b\n{error.message}"  # \\b keeps click from breaking the commands into lines
-        return click.Command(self.name, callback=fail, help=text, context_settings=settings)
 
 
 class LazyGroup(click.Group):

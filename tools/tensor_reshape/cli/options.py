@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from tensor_reshape.cli.parameter_types import (
-    ArrayPath,
-    DataTypeName,
-    Dims,
-    ListenAddress,
-    NewFile,
-    Seconds,
-    ServerAddress,
-)
+from tensor_reshape.cli.parameter_types import DATA_TYPE, Dims, ListenAddress, Seconds, ServerAddress
 from tensor_reshape.client import CallTimeoutError, UnavailableError, use_fast_polling
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.runtime.addresses import is_local
@@ -37,10 +29,10 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _Command = Callable[..., None]
+_ARRAY = click.Path(readable=False)  # completes file names; opening the file causes the errors
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "allow_plaintext_token")
 
-NEW_FILE = NewFile()
 SHAPE = Dims(unknown=False)
 
 _NO_SERVER = "no server at"
@@ -79,42 +71,26 @@ JSON_OPTION = click.option(
 )
 
 
-def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> "Client":
-    """Returns a client.
-
-    Args:
-        server: the address of the server.
-        options: the option `tls`, the files for TLS, and the token options, by parameter name.
-        **settings: further arguments of the client.
-
-    Raises:
-        click.UsageError: the options conflict, or a file is not valid.
-    """
+def open_client(server: str, options: Mapping[str, Any], timeout: float) -> "Client":
+    """Returns a client."""
     from tensor_reshape.client import Client  # noqa: PLC0415 - it imports grpc
 
     credentials = _build_credentials(options)
     token = {name: options[name] for name in ("token_file", "allow_plaintext_token")}
     if token["token_file"] is not None and credentials is None:
         if not is_local(server):
-            message = "--token-file requires TLS: add --tls or --tls-ca"
-            raise click.UsageError(message)
+            raise click.UsageError("--token-file requires TLS: add --tls or --tls-ca")
         if not token["allow_plaintext_token"]:
             message = "--token-file requires TLS (--tls or --tls-ca) or, on this machine only, --allow-plaintext-token"
             raise click.UsageError(message)
     try:
-        return Client(server, credentials=credentials, **token, **settings)
+        return Client(server, credentials=credentials, timeout=timeout, **token)
     except ValueError as error:  # the server address is already known to be valid, so only the token can be invalid
-        message = f"--token-file {token['token_file']}: {error}"
-        raise click.UsageError(message) from None
+        raise click.UsageError(f"--token-file {token['token_file']}: {error}") from None
 
 
 def explain_loss(error: UnavailableError, *, has_local: bool) -> UnavailableError:
-    """Returns the error of a command that reached no server, with the options that can help.
-
-    Args:
-        error: the error of the SDK.
-        has_local: whether the command has the option --local.
-    """
+    """Returns the error of a command that reached no server, with the options that can help."""
     return UnavailableError(_advise(error.message, has_local=has_local), error.code)
 
 
@@ -140,8 +116,7 @@ def _advise(text: str, *, has_local: bool) -> str:
 def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials | None":
     authority, key, certificate = options["tls_ca"], options["tls_key"], options["tls_certificate"]
     if (certificate is None) != (key is None):
-        message = "--tls-certificate and --tls-key must be given together"
-        raise click.UsageError(message)
+        raise click.UsageError("--tls-certificate and --tls-key must be given together")
     if not (options["tls"] or authority or certificate):
         return None
     _check_files(authority, certificate, key)
@@ -160,8 +135,7 @@ def _check_files(authority: Path | None, certificate: Path | None, key: Path | N
         if authority is not None:
             context.load_verify_locations(authority)
     except ssl.SSLError:
-        message = f"--tls-ca {authority} has no certificate in PEM format"
-        raise click.UsageError(message) from None
+        raise click.UsageError(f"--tls-ca {authority} has no certificate in PEM format") from None
     try:
         if certificate is not None:
             # Without a password argument, OpenSSL would ask for a password.
@@ -191,13 +165,9 @@ class Connection(NamedTuple):
 
     @contextmanager
     def open(self) -> "Iterator[Client]":
-        """Opens a client. If a call gets no response, the error names the options that can help.
-
-        Raises:
-            click.UsageError: the options conflict.
-        """
+        """Opens a client. If a call gets no response, the error names the options that can help."""
         _prepare_grpc()
-        with open_client(self.server, self.options, timeout=self.timeout) as client:
+        with open_client(self.server, self.options, self.timeout) as client:
             try:
                 yield client
             except CallTimeoutError as error:
@@ -258,21 +228,15 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
             show_default=True,
             help="The timeout of each call, in seconds.",
         ),
-        click.option(
-            "--tls",
-            is_flag=True,
-            envvar="TENSOR_RESHAPE_CLIENT_TLS",
-            help="Connect with TLS, and trust the default certificate authorities.",
-        ),
-        _build_file_option("--tls-ca", "Connect with TLS, and trust the certificate authorities in this PEM file."),
-        _build_file_option("--tls-certificate", "The certificate chain of the client, a PEM file."),
-        _build_file_option("--tls-key", "The private key of the client, a PEM file."),
-        _build_file_option("--token-file", "Send the bearer token that this file contains. Requires TLS."),
-        click.option(
+        _build_client_option("--tls", "Connect with TLS, and trust the default certificate authorities.", is_flag=True),
+        _build_client_option("--tls-ca", "Connect with TLS, and trust the certificate authorities in this PEM file."),
+        _build_client_option("--tls-certificate", "The certificate chain of the client, a PEM file."),
+        _build_client_option("--tls-key", "The private key of the client, a PEM file."),
+        _build_client_option("--token-file", "Send the bearer token that this file contains. Requires TLS."),
+        _build_client_option(
             "--allow-plaintext-token",
+            "Send the token without TLS too, but only to a server on this machine.",
             is_flag=True,
-            envvar="TENSOR_RESHAPE_CLIENT_ALLOW_PLAINTEXT_TOKEN",
-            help="Send the token without TLS too, but only to a server on this machine.",
         ),
     )
 
@@ -303,22 +267,23 @@ def array_options(command: _Command) -> _Command:
         given: dict[str, Any] = {name: options.pop(name) for name in names}
         is_default = click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT
         given["timeout"] = None if is_default else options["timeout"]
-        command(ArrayFiles(**given), **options)
+        command(ArrayFiles(**given), expected_shape=options.pop("expect"), **options)
 
     return _add_options(
         prepared,
-        click.argument("source", metavar="INPUT", type=ArrayPath()),
+        click.argument("source", metavar="INPUT", type=_ARRAY),
         click.option(
             "--output",
             "-o",
-            type=ArrayPath(),
+            type=_ARRAY,
+            metavar="FILE",
             default="-",
             show_default=True,
             help="The output file: .npy, .npz[:NAME] or .safetensors[:NAME]; - writes .npy to standard output.",
         ),
         click.option(
             "--data-type",
-            type=DataTypeName(),
+            type=DATA_TYPE,
             help="The data type, if .npy has no name for it: bf16, 8-bit floats, and types below one byte.",
         ),
         SPECIAL_ZERO_OPTION,
@@ -333,11 +298,11 @@ def array_options(command: _Command) -> _Command:
     )
 
 
-def _build_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
+def _build_client_option(flag: str, text: str, *, is_flag: bool = False) -> Callable[[_Command], _Command]:
     # The variable has the prefix TENSOR_RESHAPE_CLIENT_ because the TENSOR_RESHAPE_TLS_ variables name the server's
     # files, and a container may have the variables of both.
     variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
-    return click.option(flag, type=_FILE, envvar=variable, help=text)
+    return click.option(flag, type=None if is_flag else _FILE, is_flag=is_flag, envvar=variable, help=text)
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:

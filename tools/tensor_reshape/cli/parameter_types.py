@@ -5,7 +5,7 @@ a word imports neither numpy nor grpc.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from math import isnan
 from pathlib import Path
@@ -87,36 +87,26 @@ class PartialShape(NamedTuple):
     dims: tuple[AnyDim, ...] | None
 
 
-class _Notation(_Type):
-    """The parameter type of a text in a notation of `rules.shape_parser`."""
+class PartialDims(_Type):
+    """The parameter type of dims that may be unknown, or of a shape with unknown rank."""
 
-    def _parse(self, text: str, name: str) -> object:
-        raise NotImplementedError
+    name = "dims"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - any value
-        """Returns the value of the text."""
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
+        """Returns the shape."""
         text = _record(value, param, ctx)
         try:
-            return self._parse(text, self.name)
+            return PartialShape(parse_shape(text, self.name))
         except InvalidRequestError as error:
             message, with_commas = error.message, text.replace("x", ",")
             with suppress(InvalidRequestError):
-                self._parse(with_commas, self.name)
+                parse_shape(with_commas, self.name)
                 message = f"{text!r} is not a shape: write {with_commas}"
             # The field of `error` contains the index of the wrong item.
             raise click.BadParameter(message, ctx, param) from error
 
 
-class PartialDims(_Notation):
-    """The parameter type of dims that may be unknown, or of a shape with unknown rank."""
-
-    name = "dims"
-
-    def _parse(self, text: str, name: str) -> PartialShape:
-        return PartialShape(parse_shape(text, name))
-
-
-class Target(_Type):
+class TargetArgument(_Type):
     """The parameter type of a requested shape, given as numbers or as the name of a file with an array."""
 
     name = "dims|@file"
@@ -168,60 +158,50 @@ class InputShapes(_Type):
         return tuple(int(item.text) for item in items)
 
 
-class Choices(_Type):
-    """The parameter type of words from a list, separated by commas."""
+class Word(_Type):
+    """The parameter type of one of several words."""
 
-    name = "words"
+    def __init__(self, name: str, words: Iterable[object], find: Callable[[str], object]) -> None:
+        """Accepts a text if `find` returns a value for it. An error and the completion show the words."""
+        self.name, self._words, self._find = name, [*map(str, words)], find
 
-    def __init__(self, words: Sequence[str]) -> None:
-        """Accepts these words."""
-        self._words = words
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
-        """Returns the words."""
-        words = str(value).split(",")
-        for word in words:
-            if word not in self._words:
-                self.fail(f"{word!r} is not one of {', '.join(self._words)}", param, ctx)
-        return frozenset(words)
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - of click
+        """Returns the value of the word."""
+        found = self._find(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not one of {', '.join(self._words)}", param, ctx)
+        return found
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
         """Returns the words that begin with `incomplete`."""
-        return _complete(self._words, incomplete)
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
+
+        return [CompletionItem(word) for word in self._words if word.startswith(incomplete.lower())]
 
 
-class DataTypeName(_Type):
-    """The parameter type of a data type, given by its name in the specifications or in numpy."""
+class Words(Word):
+    """The parameter type of words from a list, separated by commas."""
 
-    name = "type"
+    def __init__(self, words: Sequence[str]) -> None:
+        """Accepts these words."""
+        super().__init__("words", words, dict(zip(words, words, strict=True)).get)
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> DataType:
-        """Returns the data type."""
-        data_type = find_data_type(str(value))
-        if data_type is None:
-            self.fail(f"{value!r} is not one of {', '.join(map(str, DataType))}", param, ctx)
-        return data_type
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Returns the names that begin with `incomplete`."""
-        return _complete(DataType, incomplete)
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        """Returns the words."""
+        return frozenset(super(Words, self).convert(word, param, ctx) for word in str(value).split(","))
 
 
-class OperationName(_Type):
-    """The parameter type of an operation, given in any usual spelling."""
+DATA_TYPE = Word("type", DataType, find_data_type)
+"""The parameter type of a data type, given by its name in the specifications or in numpy."""
 
-    name = "operation"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the name of the operation in the SDK."""
-        operation = find_operation(str(value))
-        if operation is None:
-            self.fail(f"{value!r} is not one of {', '.join(SHAPE_OPERATIONS)}", param, ctx)
-        return operation.name
+def _find_operation_name(text: str) -> str | None:
+    operation = find_operation(text)
+    return None if operation is None else operation.name
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Returns the names that begin with `incomplete`."""
-        return _complete(SHAPE_OPERATIONS, incomplete)
+
+OPERATION_NAME = Word("operation", SHAPE_OPERATIONS, _find_operation_name)
+"""The parameter type of an operation, given in any usual spelling. The value is its name in the SDK."""
 
 
 class Seconds(click.FloatRange):
@@ -271,18 +251,6 @@ class ListenAddress(ServerAddress):
         return super().convert(f"localhost:{port}" if everywhere else address, param, ctx)
 
 
-class ArrayPath(_Type):
-    """The parameter type of an array location: a file, a member of a file, or - for a pipe."""
-
-    name = "file"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Lets the shell complete file names."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
-
-        return [CompletionItem(incomplete, type="file")]
-
-
 class NewFile(click.Path):
     """A file to write. A missing folder is reported before the work begins."""
 
@@ -296,12 +264,6 @@ class NewFile(click.Path):
         if not path.parent.is_dir():
             self.fail(f"{path} cannot be written: there is no folder {path.parent}", param, ctx)
         return path
-
-
-def _complete(names: Iterable[object], incomplete: str) -> "list[CompletionItem]":
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
-
-    return [CompletionItem(str(name)) for name in names if str(name).startswith(incomplete.lower())]
 
 
 def _record(value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:

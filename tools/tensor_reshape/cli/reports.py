@@ -66,12 +66,7 @@ def choose_exit_code(error: Exception) -> int:
 
 
 def report(error: Exception, texts: Mapping[str, str]) -> None:
-    """Prints an error to standard error, or to standard output with --json.
-
-    Args:
-        error: the error that ended the command.
-        texts: the text of each shape option, by parameter name.
-    """
+    """Prints an error to standard error, or to standard output with --json."""
     console = find_console(sys.stderr)
     if "--json" in sys.argv:  # the options are looked up in `sys.argv`, because click may have failed to parse them
         _print_json(error)

@@ -33,6 +33,7 @@ import click
 import numpy as np
 
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.arrays import DTYPES, Array
 
@@ -47,7 +48,6 @@ _SUFFIX = ".npy"
 _HEAD_BYTES = 128  # numpy writes the type at the start of the header
 _F8E5M2 = b"'descr': '<f1'"  # this type is in files that numpy wrote with ml_dtypes, but numpy does not read it
 
-Format = Literal["npy", "npz", "safetensors"]
 
 PIPE = "-"
 DEFAULT_MEMBER = "output"
@@ -90,12 +90,12 @@ class Location(NamedTuple):
 
     Attributes:
         path: the path of the file. The path "-" means standard input or output.
-        format: the file format, which the file extension selects. In pipes, the format is always .npy.
+        format: npy, npz or safetensors, as the file extension selects. In pipes, the format is always npy.
         member: the name of the array in the file. The text is empty if the user has not named an array.
     """
 
     path: str
-    format: Format = "npy"
+    format: str = "npy"
     member: str = ""
 
     @property
@@ -107,19 +107,11 @@ class Location(NamedTuple):
 def read_location(text: str) -> Location:
     """Returns the location that a command line argument names."""
     found = _MEMBER.fullmatch(text)
-    if found is None:
-        return Location(text)
-    kind: Format = "npz" if found["format"] == "npz" else "safetensors"
-    return Location(found["path"], kind, found["member"] or "")
+    return Location(text) if found is None else Location(found["path"], found["format"], found["member"] or "")
 
 
 def choose_member(names: list[str], member: str) -> str:
-    """Returns the member that the user has named, or the only member.
-
-    Raises:
-        FormatError: the member does not exist, or the user has named none of several members. The message lists the
-            members of the file.
-    """
+    """Returns the member that the user has named, or the only member."""
     if member in names:
         return member
     if not member and len(names) == 1:
@@ -137,11 +129,7 @@ def choose_member(names: list[str], member: str) -> str:
 def map_array(
     file: IO[bytes], dtype: np.dtype[Any], offset: int, dims: Sequence[int], order: Literal["C", "F"] = "C"
 ) -> np.memmap[Any, Any]:
-    """Returns an array of a file, mapped read-only.
-
-    Raises:
-        ValueError: the file ends inside the array, or numpy does not support the dims.
-    """
+    """Returns an array of a file, mapped read-only."""
     if offset + prod(dims) * dtype.itemsize > os.fstat(file.fileno()).st_size:
         raise ValueError
     return np.memmap(file, dtype, "r", offset, tuple(dims), order)
@@ -181,7 +169,7 @@ class _Stream:
         return self.last
 
 
-class Source:
+class OpenArray:
     """An open array.
 
     Attributes:
@@ -201,67 +189,55 @@ class Source:
             self._mapping.give_back(arrived)
 
     def check_unchanged(self) -> None:
-        """Checks that the file has not changed since it was opened.
-
-        Raises:
-            click.ClickException: the file has changed.
-        """
+        """Checks that the file has not changed since it was opened."""
         if self._file is not None and _find_state(self._file) != self._state:
-            message = f"{self._file.name} changed while it was read, so nothing was written"
-            raise click.ClickException(message)
+            raise click.ClickException(f"{self._file.name} changed while it was read, so nothing was written")
 
 
 @contextmanager
-def open_source(text: str) -> Iterator[Source]:
-    """Opens the array at a location that the user has named.
-
-    Raises:
-        click.ClickException: the input cannot be read, or is not an array.
-    """
+def open_source(text: str) -> Iterator[OpenArray]:
+    """Opens the array at a location that the user has named."""
     location = read_location(text)
     with open_bytes(text, location.path) as file:
-        with _report_faults(text, "it is damaged, or it does not contain an array of numbers"):
-            source = Source(_read_file(file, location), file if _is_regular(file) else None)
+        name = "standard input" if text == "-" else text
+        with report_faults(name, "read", "it is damaged, or it does not contain an array of numbers"):
+            source = OpenArray(_read_file(file, location), file if _is_regular(file) else None)
         yield source
 
 
 @contextmanager
 def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
-    """Opens a file, or standard input ("-").
-
-    Raises:
-        click.ClickException: the file cannot be opened.
-    """
+    """Opens a file, or standard input ("-")."""
     if path == "-":
         yield sys.stdin.buffer
         return
     with ExitStack() as stack:
-        with _report_faults(text, "its name is invalid"):
+        with report_faults(text, "read", "its name is invalid"):
             file = stack.enter_context(Path(path).open("rb"))
         yield file
 
 
 @contextmanager
-def _report_faults(text: str, otherwise: str) -> Iterator[None]:
+def report_faults(
+    name: str, action: str, otherwise: str, kinds: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
     """Raises an error of the command line. The texts of Python and numpy are not shown, because they are about code."""
     try:
         yield
-    except Exception as error:
+    except TensorReshapeError:  # some of these errors are also OSErrors, for example the error of a lost connection
+        raise
+    except kinds as error:
         reason = str(error) if isinstance(error, FormatError) else otherwise
         if isinstance(error, OSError) and error.errno:
             reason = os.strerror(error.errno)
         elif isinstance(error, MemoryError):
             reason = "there is not enough memory"
-        message = f"{'standard input' if text == '-' else text} cannot be read: {reason}"
+        message = f"{name} cannot be {action}: {reason}"
         raise click.ClickException(message) from error
 
 
 def read_array(text: str) -> Array:
-    """Reads a whole small array, such as a requested shape.
-
-    Raises:
-        click.ClickException: the input cannot be read, or is not an array.
-    """
+    """Reads a whole small array, such as a requested shape."""
     with open_source(text) as source:
         return np.array(source.array)
 
@@ -277,8 +253,7 @@ def _is_regular(file: IO[bytes]) -> bool:
 
 def _read_file(file: IO[bytes], location: Location) -> Array:
     if location.format != "npy" and not _is_regular(file):
-        message = "an .npz or .safetensors input must be a file, not a pipe"
-        raise FormatError(message)
+        raise FormatError("an .npz or .safetensors input must be a file, not a pipe")
     if location.format == "npz":
         return _read_npz(file, location.member)
     if location.format == "safetensors":
@@ -308,19 +283,14 @@ def _read_npz(file: IO[bytes], member: str) -> Array:
         name = choose_member(names, member)
         info = archive.getinfo(name + _SUFFIX)
         if info.compress_type not in _COMPRESSIONS:
-            message = f"{name} has a compression that numpy does not use"
-            raise FormatError(message)
+            raise FormatError(f"{name} has a compression that numpy does not use")
         check_npz_size(info.file_size)
         with archive.open(info) as stream:
             return _read_npy(stream)
 
 
 def check_npz_size(size: int) -> None:
-    """Checks the size of an array in an archive.
-
-    Raises:
-        FormatError: the array is too large.
-    """
+    """Checks the size of an array in an archive."""
     if size > MAX_NPZ_BYTES:
         message = f"an array in .npz may have {round_size(MAX_NPZ_BYTES)}, but this one has {size} bytes: use .npy"
         raise FormatError(message)
@@ -352,37 +322,25 @@ def _find_state(file: IO[bytes]) -> tuple[int, int]:
 
 
 def map_safetensors(file: IO[bytes], member: str) -> Array:
-    """Returns a tensor of a file, mapped read-only.
-
-    Raises:
-        FormatError: the file is not a .safetensors file, or does not have the tensor.
-        ValueError: the file ends inside the tensor, or numpy does not support the dims.
-    """
+    """Returns a tensor of a file, mapped read-only."""
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
-        message = f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}"
-        raise FormatError(message)
+        raise FormatError(f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}")
     try:
         header = json.loads(_read(file, length).decode())
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        message = "the header is not a JSON object"
-        raise FormatError(message)
+        raise FormatError("the header is not a JSON object")
     record = header[choose_member([name for name in header if name != _METADATA], member)]
     dtype, dims, offset = _read_record(record)
     return map_array(file, dtype, _LENGTH.size + length + offset, dims)
 
 
 def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:
-    """Returns the header of a file with one tensor.
-
-    Raises:
-        FormatError: the format does not support the data type.
-    """
+    """Returns the header of a file with one tensor."""
     if data_type not in NAMES:
-        message = f".safetensors has no type {data_type}; use .npy, which stores the raw bytes"
-        raise FormatError(message)
+        raise FormatError(f".safetensors has no type {data_type}; use .npy, which stores the raw bytes")
     size = prod(dims) * DTYPES[data_type].itemsize
     record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
     text = json.dumps({member or DEFAULT_MEMBER: record}, separators=(",", ":")).encode()
@@ -393,8 +351,7 @@ def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> 
 def _read(file: IO[bytes], size: int) -> bytes:
     raw = file.read(size)
     if len(raw) != size:
-        message = "the file ends inside its header"
-        raise FormatError(message)
+        raise FormatError("the file ends inside its header")
     return raw
 
 
@@ -406,11 +363,9 @@ def _read_record(record: Any) -> tuple[np.dtype[np.generic], tuple[int, ...], in
         message = "the header does not describe the tensor: dtype, shape and two data_offsets are needed"
         raise FormatError(message) from None
     if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
-        message = "the header has an invalid dim or offset"
-        raise FormatError(message)
+        raise FormatError("the header has an invalid dim or offset")
     if name not in _DATA_TYPES:
-        message = f"the type {name} is not one of {', '.join(_DATA_TYPES)}"
-        raise FormatError(message)
+        raise FormatError(f"the type {name} is not one of {', '.join(_DATA_TYPES)}")
     dtype = DTYPES[_DATA_TYPES[name]]
     if last - first != prod(dims) * dtype.itemsize:
         message = f"the header reserves {last - first} bytes for a tensor that needs {prod(dims) * dtype.itemsize}"

@@ -43,7 +43,7 @@ _LINE = "the line"
 _TENSOR_KEYS = ("dims", "strides", "data")  # a TensorSpec has none of these keys
 
 
-class Size(StrEnum):
+class SuiteSize(StrEnum):
     """A part of the conformance suite."""
 
     CORE = "core"
@@ -74,22 +74,16 @@ def read_version() -> str:
     return (SUITE / "VERSION").read_text().strip()
 
 
-def list_cases(sizes: Collection[str], rules: Collection[str] = RULES, folder: Path = FOLDER) -> list[Case]:
+def list_cases(sizes: Collection[str], rules: Collection[str] = RULES) -> list[Case]:
     """Returns the cases of these sizes and rules, in the order of the files."""
+    paths = (FOLDER / size / f"{rule}.jsonl" for size in SuiteSize if size in sizes for rule in RULES if rule in rules)
     return [
         case
-        for size in Size
-        if size in sizes
-        for rule in RULES
-        if rule in rules
-        for case in _read_file(folder / size / f"{rule}.jsonl")
+        for path in paths
+        if path.exists()  # if the size of the suite is limited, it may have no cases for a rule
+        for line in path.read_text(encoding="utf-8").splitlines()
+        for case in split_line(json.loads(line))
     ]
-
-
-def _read_file(path: Path) -> Iterator[Case]:
-    if path.exists():  # if the size of the suite is limited, it may have no cases for a rule
-        for line in path.read_text(encoding="utf-8").splitlines():
-            yield from split_line(json.loads(line))
 
 
 def split_line(line: Json) -> Iterator[Case]:
@@ -118,7 +112,12 @@ def read_line(line: bytes) -> BatchLine:
     """Reads one line of a batch of queries."""
     name: str | int | None = None
     try:
-        record = parse_json(_decode(line), _LINE)
+        try:
+            # The line is decoded before it is parsed, because json would guess the encoding of bytes.
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise reject_json(f"{_LINE} is not UTF-8 at byte {error.start}") from None
+        record = parse_json(text, _LINE)
         # The id is read first, because an error about the rest of the record contains the id.
         name = _read_id(record.pop("id", None))
         question, tensor = record.pop("question", None), None
@@ -132,19 +131,14 @@ def read_line(line: bytes) -> BatchLine:
 
 
 def read_case_question(query: Json) -> AnyQuestion:
-    """Returns the query of a case in the form of the rules.
-
-    Raises:
-        InvalidRequestError: the query is not valid, so the right answer is a rejection.
-    """
+    """Returns the query of a case in the form of the rules."""
     return read_question(_read_question(query["question"])[0]).question
 
 
 def _read_question(record: object) -> tuple[reshape_pb2.InferShapeRequest, tensor_pb2.Tensor | None]:
     """Reads a query. Its `data` may be a Tensor, as in a request to reshape."""
     if not isinstance(record, dict):
-        problem = "question is not a JSON object"
-        raise reject_json(problem, "question")
+        raise reject_json("question is not a JSON object", "question")
     data = record.get("data")
     if not isinstance(data, dict) or all(data.get(key) is None for key in _TENSOR_KEYS):
         return read_message(reshape_pb2.InferShapeRequest, record), None
@@ -172,17 +166,7 @@ def make_query(item: BatchItem) -> ShapeQuery:
     )
 
 
-def _decode(line: bytes) -> str:
-    try:
-        # The line is decoded before it is parsed, because json would guess the encoding of bytes.
-        return line.decode()
-    except UnicodeDecodeError as error:
-        problem = f"{_LINE} is not UTF-8 at byte {error.start}"
-        raise reject_json(problem) from None
-
-
 def _read_id(value: object) -> str | int | None:
     if value is None or isinstance(value, str) or type(value) is int:  # a bool is also an int
         return value
-    problem = "id must be text or a whole number"
-    raise reject_json(problem, "id")
+    raise reject_json("id must be text or a whole number", "id")

@@ -61,7 +61,7 @@ class Instance(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Search:
+class _InstanceSearch:
     """The state of a search for instances.
 
     Attributes:
@@ -98,7 +98,7 @@ def list_names(question: AnyQuestion) -> frozenset[str]:
 
 def list_instances(question: AnyQuestion) -> Iterator[Instance]:
     """Yields instances of a query that the rules accept."""
-    search = _Search(_list_hints(question))
+    search = _InstanceSearch(_list_hints(question))
     for ranked in _list_ranked(question):
         yield from _solve(ranked, search)
 
@@ -109,13 +109,13 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
     The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
     expression in the query would not be a whole number.
     """
-    search = _Search(_list_hints(question))
+    search = _InstanceSearch(_list_hints(question))
     for ranked in _list_ranked(question):
         for candidate in _replace_unknown(ranked, search, lambda _: True):
             names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
             expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
             if all(one is None or _compute(one, names) is not None for one in expressions):
-                yield _list_values(question, candidate, names), next(_try_instance(candidate), None) is not None
+                yield _list_values(question, candidate, names), _build_instance(candidate) is not None
 
 
 def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str, int]) -> dict[str, int]:
@@ -123,27 +123,14 @@ def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str,
     sides = (("data", asked.data, candidate.data), ("shape", asked.target, candidate.target))
     for field, unknown, known in sides:
         for index, (dim, value) in enumerate(zip(unknown or (), known or (), strict=False)):
-            if not isinstance(dim, int) and not _has_name(dim):
+            if not isinstance(dim, int) and (dim is None or dim.expression is None):
                 values[f"{field}[{index}]"] = find_bounds(value).min
     return values
 
 
-def _try_instance(question: AnyQuestion) -> Iterator[Instance]:
-    try:
-        yield from _build_instance(question)
-    except InvalidRequestError:
-        return
-
-
 def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance | None:
-    """Returns an instance whose output dim is within given bounds. The result is None if no such instance was found.
-
-    Args:
-        question: the query, whose output has a known rank.
-        index: the index of the output dim.
-        part: the bounds.
-    """
-    search = _Search(sorted({*_list_hints(question), *_list_multiples(question, part)}))
+    """Returns an instance whose output dim is within given bounds. The result is None if no such instance was found."""
+    search = _InstanceSearch(sorted({*_list_hints(question), *_list_multiples(question, part)}))
     instances = (one for ranked in _list_ranked(question) for one in _solve(_expect(ranked, index, part), search))
     return next((one for one in instances if index < len(one.output) and part.holds(one.output[index])), None)
 
@@ -172,14 +159,15 @@ def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
         yield question._replace(data=data, target=target)
 
 
-def _solve(question: AnyQuestion, search: _Search) -> Iterator[Instance]:
+def _solve(question: AnyQuestion, search: _InstanceSearch) -> Iterator[Instance]:
     """Yields the instances of a query with known ranks."""
     for candidate in _replace_unknown(question, search, search.accepts):
-        yield from _build_instance(candidate)
+        if (instance := _build_instance(candidate)) is not None:
+            yield instance
 
 
 def _replace_unknown(
-    question: AnyQuestion, search: _Search, keep: Callable[[AnyQuestion], bool]
+    question: AnyQuestion, search: _InstanceSearch, keep: Callable[[AnyQuestion], bool]
 ) -> Iterator[AnyQuestion]:
     """Yields a query with numbers for its unknown values. Queries for which `keep` returns False are left out."""
     if not keep(question):
@@ -192,7 +180,7 @@ def _replace_unknown(
         yield from _replace_unknown(alternative, search, keep)
 
 
-def _list_alternatives(question: AnyQuestion, search: _Search) -> Iterator[Iterator[AnyQuestion]]:
+def _list_alternatives(question: AnyQuestion, search: _InstanceSearch) -> Iterator[Iterator[AnyQuestion]]:
     """For each unknown value, yields the queries in which this value is replaced by a number."""
     data, target = tuple(question.data or ()), tuple(question.target or ())
     for name, bounds in _find_names(question).items():
@@ -214,16 +202,20 @@ def _put(dims: tuple[AnyDim, ...], index: int, dim: AnyDim) -> tuple[AnyDim, ...
     return (*dims[:index], dim, *dims[index + 1 :])
 
 
-def _build_instance(question: AnyQuestion) -> Iterator[Instance]:
-    """Yields the instance of a query without unknown values, if the rules accept the query."""
+def _build_instance(question: AnyQuestion) -> Instance | None:
+    """Returns the instance of a query without unknown values, if the rules accept the query."""
     names = {name: bounds.min for name, bounds in _find_names(question).items()}
     data = [
         _compute(dim.expression, names) if isinstance(dim, Dim) and dim.expression is not None else find_bounds(dim).min
         for dim in question.data or ()
     ]
-    output = infer(question).dims
-    if None not in data and are_known(output):
-        yield Instance(tuple(dim for dim in data if dim is not None), question.target or (), names, tuple(output))
+    try:
+        output = infer(question).dims
+    except InvalidRequestError:
+        return None
+    if None in data or not are_known(output):
+        return None
+    return Instance(tuple(dim for dim in data if dim is not None), question.target or (), names, tuple(output))
 
 
 def _compute(expression: Expression, names: Mapping[str, int]) -> int | None:
@@ -276,10 +268,6 @@ def _map_dims(question: AnyQuestion, change: Callable[[AnyDim], AnyDim]) -> AnyQ
         for dims in (question.data, question.target, question.expected)
     )
     return question._replace(data=data, target=target, expected=expected)
-
-
-def _has_name(dim: AnyDim) -> bool:
-    return isinstance(dim, Dim) and dim.expression is not None
 
 
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:

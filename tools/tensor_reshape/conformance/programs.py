@@ -37,7 +37,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from tensor_reshape.wire.json_messages import Json
 
 _Result = TypeVar("_Result")
@@ -91,20 +91,8 @@ class Outcome(NamedTuple):
     tail: str
 
 
-class Timeouts(NamedTuple):
-    """The number of seconds for which a program may be silent.
-
-    Attributes:
-        start: the limit before the first answer of the program.
-        answer: the limit before each later answer.
-    """
-
-    start: float
-    answer: float
-
-
 async def exchange_lines(
-    command: Sequence[str], lines: Sequence[bytes], receive: Callable[[bytes], bool], timeouts: Timeouts
+    command: Sequence[str], lines: Sequence[bytes], receive: Callable[[bytes], bool], start: float, seconds: float
 ) -> Outcome:
     """Runs a program until it has answered each line or has failed.
 
@@ -112,7 +100,8 @@ async def exchange_lines(
         command: the program and its arguments.
         lines: the lines to write to the program's input.
         receive: a function that takes a line of output, and returns whether it is the first answer to one of `lines`.
-        timeouts: the number of seconds for which the program may be silent.
+        start: the number of seconds for which the program may be silent before its first answer.
+        seconds: the same, before each later answer.
 
     Raises:
         OSError: the program cannot be started.
@@ -130,7 +119,7 @@ async def exchange_lines(
     try:
         process.stdin.write(b"".join(line + b"\n" for line in lines))
         process.stdin.close()  # asyncio closes the standard input of the program when all lines are written
-        end = await _receive_all(process.stdout, len(lines), receive, timeouts)
+        end = await _receive_all(process.stdout, len(lines), receive, start, seconds)
         if end is End.EXITED:
             await _await_exit(process, reading)
         return Outcome(end, process.returncode, tail.decode(errors="replace").strip())
@@ -141,10 +130,10 @@ async def exchange_lines(
 
 
 async def _receive_all(
-    stream: asyncio.StreamReader, unanswered: int, receive: Callable[[bytes], bool], timeouts: Timeouts
+    stream: asyncio.StreamReader, unanswered: int, receive: Callable[[bytes], bool], start: float, seconds: float
 ) -> End:
     now = asyncio.get_running_loop().time
-    deadline = now() + timeouts.start
+    deadline = now() + start
     stray_bytes = stray_lines = 0  # the counters for output without an answer start again after each answer
     while unanswered:
         try:
@@ -159,7 +148,7 @@ async def _receive_all(
         if line != b"\n" and receive(line.removesuffix(b"\n")):
             unanswered -= 1
             stray_bytes = stray_lines = 0
-            deadline = now() + timeouts.answer
+            deadline = now() + seconds
             continue
         stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
         if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
@@ -189,7 +178,7 @@ class ProgramError(Exception):
     """The program has not answered any query before it failed. The error text describes the failure."""
 
 
-class Reply(NamedTuple):
+class ProgramReply(NamedTuple):
     """The reply of a program to a case.
 
     Attributes:
@@ -199,7 +188,7 @@ class Reply(NamedTuple):
     """
 
     record: Json | None
-    failure: Verdict = Verdict.GARBAGE
+    failure: CaseVerdict = CaseVerdict.GARBAGE
     why: str = ""
 
 
@@ -207,56 +196,32 @@ def split_command(text: str) -> Sequence[str]:
     """Splits a command line into the program and its arguments, as a shell does.
 
     The program is started without a shell.
-
-    Raises:
-        ValueError: a quote is not closed, or the text is empty.
     """
     try:
         command = shlex.split(text)
     except ValueError:
-        message = f"{text!r} is not a command: a quote or an escape is not complete"
-        raise ValueError(message) from None
+        raise ValueError(f"{text!r} is not a command: a quote or an escape is not complete") from None
     if not command:
-        message = "the command is empty"
-        raise ValueError(message)
+        raise ValueError("the command is empty")
     return command
 
 
 def build_function_command(name: str) -> Sequence[str]:
-    """Returns a program that calls the Python function with the name `MODULE:FUNCTION`.
-
-    Raises:
-        ValueError: the name has another form.
-    """
+    """Returns a program that calls the Python function with the name `MODULE:FUNCTION`."""
     if not all(name.partition(":")):
-        message = f"a Python function is named MODULE:FUNCTION, for example mine:answer, not {name!r}"
-        raise ValueError(message)
+        raise ValueError(f"a Python function is named MODULE:FUNCTION, for example mine:answer, not {name!r}")
     return (sys.executable, "-m", "tensor_reshape.conformance.functions", name)
 
 
 def run_program(
     command: Sequence[str], cases: Sequence[Case], seconds: float, jobs: int = 1
-) -> tuple[Mapping[str, Reply], Json]:
-    """Runs a program on test cases.
-
-    Args:
-        command: the program and its arguments.
-        cases: the cases.
-        seconds: the timeout of each answer in seconds.
-        jobs: the number of processes that run at the same time.
-
-    Returns:
-        The reply to each case, by the id of the case, and the program's description of itself.
-
-    Raises:
-        OSError: the program cannot be started.
-        ProgramError: the program fails on every query.
-    """
+) -> tuple[Mapping[str, ProgramReply], Json]:
+    """Runs a program on test cases."""
     runners = [ProgramRunner(command, seconds) for _ in range(jobs)]
     # The test cases are distributed to the processes in turn, because slow cases are next to each other in the suite.
     parts = [cases[job::jobs] for job in range(jobs)]
 
-    async def run() -> list[dict[str, Reply]]:
+    async def run() -> list[dict[str, ProgramReply]]:
         return await asyncio.gather(*map(ProgramRunner.run, runners, parts))
 
     replies = {name: reply for part in _run_until_signal(run()) for name, reply in part.items()}
@@ -281,16 +246,15 @@ def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
         # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
         # handlers.
         is_main = threading.current_thread() is threading.main_thread()
-        handlers = {one: signal.getsignal(one) for one in _END_SIGNALS if is_main}
-        numbers = [one for one, handler in handlers.items() if handler != signal.SIG_IGN]
-        for number in numbers:
+        handlers = {one: old for one in _END_SIGNALS if is_main and (old := signal.getsignal(one)) != signal.SIG_IGN}
+        for number in handlers:
             loop.add_signal_handler(number, cancel, number)
         try:
             return await task
         finally:
-            for number in numbers:
+            for number, old in handlers.items():
                 loop.remove_signal_handler(number)
-                signal.signal(number, handlers[number] or signal.SIG_DFL)
+                signal.signal(number, old or signal.SIG_DFL)
 
     try:
         return asyncio.run(run())
@@ -304,7 +268,7 @@ class _Collector:
     """Assigns each line of output to a case by its id, or by the order of the cases if the first answer has no id."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
-        self.replies = dict[str, Reply]()
+        self.replies = dict[str, ProgramReply]()
         self.introduction: Json = {}
         self.stray = ""  # this is the last output line that was not an answer
         # These test cases have no reply yet, in the order in which their queries were sent.
@@ -325,9 +289,9 @@ class _Collector:
             return False
         del self._waiting[name]
         if isinstance(record, dict):
-            self.replies[name] = Reply(record)
+            self.replies[name] = ProgramReply(record)
         else:
-            self.replies[name] = Reply(None, why=f"the answer is not a JSON object: {_quote(line)}")
+            self.replies[name] = ProgramReply(None, why=f"the answer is not a JSON object: {_quote(line)}")
         return True
 
     def _find_case(self, record: object) -> str | None:
@@ -345,26 +309,16 @@ class ProgramRunner:
     """
 
     def __init__(self, command: Sequence[str], seconds: float) -> None:
-        """Prepares the runner, but does not start the program.
-
-        Args:
-            command: the program and its arguments.
-            seconds: the timeout of each answer in seconds.
-        """
+        """Prepares the runner, but does not start the program."""
         self.introduction: Json = {}
         self._command, self._seconds = command, seconds
         self._start_seconds = max(START_SECONDS, seconds)
         self._answered: Case | None = None  # this attribute contains a case that the program has answered before
         self._failures = 0  # this is the number of failures in a row
 
-    async def run(self, cases: Sequence[Case]) -> dict[str, Reply]:
-        """Returns the reply to each case, by the id of the case.
-
-        Raises:
-            OSError: the program cannot be started.
-            ProgramError: the program fails on every query.
-        """
-        replies, waiting, size = dict[str, Reply](), list(cases), len(cases)
+    async def run(self, cases: Sequence[Case]) -> dict[str, ProgramReply]:
+        """Returns the reply to each case, by the id of the case."""
+        replies, waiting, size = dict[str, ProgramReply](), list(cases), len(cases)
         while waiting:
             part = waiting[:size]
             received, failure = await self._exchange(part)
@@ -383,7 +337,7 @@ class ProgramRunner:
             waiting = [case for case in waiting if case.id not in replies]
         return replies
 
-    async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, Reply], Reply]:
+    async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, ProgramReply], ProgramReply]:
         """Returns the replies of a new process, and the failure that applies to the cases without a reply."""
         collector, start = _Collector(cases), time.monotonic()
         first: list[float] = []  # this list gets the time of the first reply
@@ -395,7 +349,7 @@ class ProgramRunner:
             return is_reply
 
         lines = [json.dumps(case.query).encode() for case in cases]
-        outcome = await exchange_lines(self._command, lines, receive, Timeouts(self._start_seconds, self._seconds))
+        outcome = await exchange_lines(self._command, lines, receive, self._start_seconds, self._seconds)
         # the time limit for a start is four times the measured time, because the machine may be busier at the next
         # start
         if first:
@@ -405,15 +359,15 @@ class ProgramRunner:
         seconds = self._start_seconds if self._answered is None else self._seconds
         return collector.replies, _describe_failure(outcome, collector.stray, seconds)
 
-    async def _check_silence(self, failure: Reply, waiting: Sequence[Case]) -> None:
+    async def _check_silence(self, failure: ProgramReply, waiting: Sequence[Case]) -> None:
         """Raises a ProgramError if the program has never answered a query and does not answer another case."""
-        if self._answered is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
+        if self._answered is not None or failure.failure is not CaseVerdict.HANG or len(waiting) == 1:
             return
         received, failure = await self._exchange(waiting[-1:])
-        if not received and failure.failure is Verdict.HANG:
+        if not received and failure.failure is CaseVerdict.HANG:
             raise ProgramError(failure.why)
 
-    async def _is_alive(self, failure: Reply) -> bool:
+    async def _is_alive(self, failure: ProgramReply) -> bool:
         """Whether the program still answers a case that it has answered earlier."""
         if self._answered is None:
             raise ProgramError(failure.why)
@@ -421,19 +375,19 @@ class ProgramRunner:
         return bool((await self._exchange([self._answered]))[0])
 
 
-def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> Reply:
+def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> ProgramReply:
     """Returns the reply to the case during which an exchange ended."""
     last = outcome.tail.splitlines()[-1:] or [""]
     details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
     match outcome.end:
         case End.SILENT:
-            return Reply(None, Verdict.HANG, f"no answer in {seconds:g} s{details}")
+            return ProgramReply(None, CaseVerdict.HANG, f"no answer in {seconds:g} s{details}")
         case End.FLOODED:
-            return Reply(None, Verdict.GARBAGE, f"too many lines that are not answers{details}")
+            return ProgramReply(None, CaseVerdict.GARBAGE, f"too many lines that are not answers{details}")
         case _ if outcome.code:
-            return Reply(None, Verdict.CRASH, f"{_describe_code(outcome.code)}{details}")
+            return ProgramReply(None, CaseVerdict.CRASH, f"{_describe_code(outcome.code)}{details}")
         case _:
-            return Reply(None, Verdict.GARBAGE, f"the program ended without an answer{details}")
+            return ProgramReply(None, CaseVerdict.GARBAGE, f"the program ended without an answer{details}")
 
 
 def _describe_code(code: int) -> str:

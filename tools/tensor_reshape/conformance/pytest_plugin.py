@@ -15,10 +15,16 @@ from typing import Any
 import pytest
 
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases
-from tensor_reshape.conformance.programs import ProgramError, Reply, build_function_command, run_program, split_command
+from tensor_reshape.conformance.cases import RULES, Case, SuiteSize, list_cases
+from tensor_reshape.conformance.programs import (
+    ProgramError,
+    ProgramReply,
+    build_function_command,
+    run_program,
+    split_command,
+)
 from tensor_reshape.conformance.results import judge_reply
-from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.conformance.verdicts import CaseVerdict
 from tensor_reshape.rules.errors import escape_unprintable
 
 
@@ -38,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--conformance-command", metavar="PROGRAM", help="Test a program. Its arguments are split.")
     group.addoption(
         "--conformance-size",
-        choices=[str(size) for size in Size],
+        choices=[str(size) for size in SuiteSize],
         action="append",
         help="A part of the suite to run. May be repeated. Default: core.",
     )
@@ -65,7 +71,7 @@ def pytest_make_collect_report(
     """Adds the rules of the suite to the files that pytest collects."""
     report = yield
     if isinstance(collector, pytest.Session) and _find_command(collector.config):
-        sizes = dict.fromkeys(collector.config.getoption("--conformance-size") or [Size.CORE])
+        sizes = dict.fromkeys(collector.config.getoption("--conformance-size") or [SuiteSize.CORE])
         for size, rule in product(sizes, RULES):
             name = f"conformance/{size}/{rule}"
             report.result.append(_Rule.from_parent(collector, name=name, nodeid=name, cases=list_cases([size], [rule])))
@@ -76,8 +82,7 @@ def _find_command(config: pytest.Config) -> Sequence[str]:
     """Returns the program to test. It is empty if none is named."""
     function, command = config.getoption("--conformance-python"), config.getoption("--conformance-command")
     if function and command:
-        message = "name one implementation, with --conformance-python or --conformance-command"
-        raise pytest.UsageError(message)
+        raise pytest.UsageError("name one implementation, with --conformance-python or --conformance-command")
     try:
         return build_function_command(function) if function else split_command(command) if command else ()
     except ValueError as error:
@@ -95,7 +100,7 @@ class _Rule(pytest.Collector):
         return (_Item.from_parent(self, name=case.id, case=case) for case in self._cases)
 
     @cached_property
-    def replies(self) -> Mapping[str, Reply] | str:
+    def replies(self) -> Mapping[str, ProgramReply] | str:
         """The replies to the selected cases, by id, or why the program has none."""
         cases = [item.case for item in self.session.items if isinstance(item, _Item) and item.parent is self]
         command = _find_command(self.config)
@@ -127,10 +132,9 @@ class _Item(pytest.Item):
         if mark is not None:
             if mark.args != (result.verdict,):
                 expected = " ".join(map(str, mark.args))
-                message = f"expected {expected}, not {text}"
-                raise DifferenceError(message)
+                raise DifferenceError(f"expected {expected}, not {text}")
             pytest.xfail(escape_unprintable(result.why))
-        if result.verdict is Verdict.UNSUPPORTED:
+        if result.verdict is CaseVerdict.UNSUPPORTED:
             pytest.skip(escape_unprintable(result.why))
         if result.verdict.is_difference:
             raise DifferenceError(text)

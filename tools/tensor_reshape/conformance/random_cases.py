@@ -66,16 +66,11 @@ def write_case(case: Case) -> str:
 
 
 def shrink(case: Case, verdict: str, find: Find) -> Case:
-    """Returns the smallest case found for which an implementation has the same verdict.
-
-    Args:
-        case: a case with a difference.
-        verdict: the verdict about the answer of the implementation.
-        find: runs the implementation.
-    """
+    """Returns the smallest case found for which an implementation has the same verdict."""
     name, smallest = case.id.partition("@")[0], cast("Query", read_case_question(case.query))
     for turn in range(_MAX_ROUNDS):
-        questions = {f"{name}.{turn}-{index}": one for index, one in enumerate(_list_smaller(smallest))}
+        smaller = (one for one in _list_changed(smallest) if _measure(one) < _measure(smallest))
+        questions = {f"{name}.{turn}-{index}": one for index, one in enumerate(smaller)}
         candidates = {(one := make_case(key, question)).id: (one, question) for key, question in questions.items()}
         found = find([one for one, _ in candidates.values()]) if candidates else {}
         wrong = [pair for key, pair in candidates.items() if found.get(key) == verdict]
@@ -86,7 +81,7 @@ def shrink(case: Case, verdict: str, find: Find) -> Case:
 
 
 def _make_query(random: Random) -> Query:
-    data = [_choose_dim(random) for _ in range(random.choice(_RANKS))]
+    data = [random.choice(_LARGE if _happens(random, 0.03) else _SMALL) for _ in range(random.choice(_RANKS))]
     special_zero = _happens(random, 0.5)
     target = _make_target(random, data, special_zero=special_zero)
     operation = random.choice(list(SHAPE_OPERATIONS.values()))
@@ -96,10 +91,6 @@ def _make_query(random: Random) -> Query:
 
 def _happens(random: Random, probability: float) -> bool:
     return random.random() < probability
-
-
-def _choose_dim(random: Random) -> int:
-    return random.choice(_LARGE if _happens(random, 0.03) else _SMALL)
 
 
 def _make_target(random: Random, data: Sequence[int], *, special_zero: bool) -> list[int]:
@@ -152,15 +143,8 @@ def _choose_rule(question: Query) -> str:
     return "inferred" if -1 in question.target else "volume"
 
 
-def _list_smaller(question: Query) -> Iterator[Query]:
-    """Yields queries that are simpler in one part and smaller by `_measure`."""
-    size = _measure(question)
-    for changed in _list_changed(question):
-        if _measure(changed) < size:
-            yield changed
-
-
 def _list_changed(question: Query) -> Iterator[Query]:
+    """Yields queries that are simpler in one part."""
     if question.special_zero:
         yield question._replace(special_zero=False)
     for data in _list_changed_dims(question.data):

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.programs import Reply
-from tensor_reshape.conformance.verdicts import Judgement, Verdict, judge
+from tensor_reshape.conformance.programs import ProgramReply
+from tensor_reshape.conformance.verdicts import CaseVerdict, Judgement, judge
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import ONNX_RESHAPE
@@ -39,7 +39,7 @@ class Result(NamedTuple):
 
     id: str
     rule: str
-    verdict: Verdict
+    verdict: CaseVerdict
     why: str
     query: Json
     right: Json
@@ -82,7 +82,7 @@ class Results(NamedTuple):
     unsupported: Mapping[str, int]
     differences: Sequence[Result]
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: CaseVerdict) -> int:
         """Returns the number of cases with a verdict."""
         return sum(row.get(verdict, 0) for row in self.counts.values())
 
@@ -99,7 +99,7 @@ def measure_query(result: Result) -> tuple[int, str]:
     return len(describe_query(result.query)), result.id
 
 
-def judge_reply(case: Case, reply: Reply) -> Result:
+def judge_reply(case: Case, reply: ProgramReply) -> Result:
     """Compares the reply to a case with the right answer."""
     judgement = Judgement(reply.failure, reply.why) if reply.record is None else judge(case, reply.record)
     query = {key: value for key, value in case.query.items() if key != "id"}
@@ -110,21 +110,12 @@ def judge_reply(case: Case, reply: Reply) -> Result:
 def count_results(
     results: Sequence[Result], name: str, introduction: Json, *, date: str, suite: str, sizes: Sequence[str]
 ) -> Results:
-    """Returns the results of a run.
-
-    Args:
-        results: the result of each case, in the order of the suite.
-        name: the name of the implementation, unless its description of itself has a name.
-        introduction: the implementation's description of itself.
-        date: the date of the run in ISO 8601.
-        suite: the version of the suite.
-        sizes: the sizes of the suite that were run.
-    """
+    """Returns the results of a run."""
     versions = introduction.get("versions")
     counts: dict[str, Counter[str]] = {}
     for one in results:
         counts.setdefault(one.rule, Counter())[one.verdict] += 1
-    unsupported = Counter(one.why for one in results if one.verdict is Verdict.UNSUPPORTED)
+    unsupported = Counter(one.why for one in results if one.verdict is CaseVerdict.UNSUPPORTED)
     return Results(
         str(introduction.get("name") or name),
         {key: str(version) for key, version in versions.items()} if isinstance(versions, dict) else {},
@@ -133,7 +124,7 @@ def count_results(
         sizes,
         {rule: dict(sorted(row.items())) for rule, row in counts.items()},
         dict(sorted(unsupported.items())),
-        [one for one in results if one.verdict not in {Verdict.AGREES, Verdict.UNSUPPORTED}],
+        [one for one in results if one.verdict not in {CaseVerdict.AGREES, CaseVerdict.UNSUPPORTED}],
     )
 
 

@@ -10,13 +10,13 @@ Invariants:
 - Two answers that reject the query agree even if their reasons differ.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from tensor_reshape.conformance.cases import Case, read_case_question
-from tensor_reshape.conformance.instances import Candidate, find_outside, list_candidates, list_instances, list_names
+from tensor_reshape.conformance.instances import find_outside, list_candidates, list_instances, list_names
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import (
     ANY,
@@ -41,14 +41,13 @@ _MAX_INSTANCES = 200
 _MAX_CANDIDATES = 3000
 _MAX_QUOTED = 200
 
-MAX_TEXT_CHARACTERS = 200
 _KEYS = ("answer", "output", "rejection", "unsupported")
 _MAX_DIMS = 4096
 _MAX_CONDITIONS = 1000
 _CONDITIONS = ("conditions", "conditionsComplete", "conditions_complete")
 
 
-class Verdict(StrEnum):
+class CaseVerdict(StrEnum):
     """The verdict about an answer of an implementation. The members are ordered from the worst verdict to the best."""
 
     CRASH = "crash"
@@ -66,14 +65,14 @@ class Verdict(StrEnum):
     @property
     def is_difference(self) -> bool:
         """Whether the answer differs from the right answer."""
-        return self not in {Verdict.TIGHTER, Verdict.UNSUPPORTED, Verdict.AGREES}
+        return self not in {CaseVerdict.TIGHTER, CaseVerdict.UNSUPPORTED, CaseVerdict.AGREES}
 
 
 class InvalidAnswerError(Exception):
     """A JSON record is not a valid answer. The error text describes the fault of the record."""
 
 
-class ShapeAnswer(NamedTuple):
+class GivenShape(NamedTuple):
     """An output shape.
 
     Attributes:
@@ -89,16 +88,6 @@ class ShapeAnswer(NamedTuple):
     conditions_complete: bool = True
 
 
-class Rejection(NamedTuple):
-    """A rejection.
-
-    Attributes:
-        reason: the reason. The text is empty if the answer has no reason.
-    """
-
-    reason: str
-
-
 class Unsupported(NamedTuple):
     """The answer of an implementation that does not support the query.
 
@@ -109,44 +98,39 @@ class Unsupported(NamedTuple):
     why: str
 
 
-Answer: TypeAlias = ShapeAnswer | Rejection | Unsupported
+Answer: TypeAlias = GivenShape | Unsupported | None
+"""None is a rejection. Its reason is not compared."""
 
 
 def read_answer(record: Json) -> Answer:
-    """Returns the answer in a JSON record.
-
-    Raises:
-        InvalidAnswerError: the record is not a valid answer.
-    """
+    """Returns the answer in a JSON record."""
     parts = [key for key in _KEYS if record.get(key) is not None]
     if not parts:
-        message = f"the answer has none of the keys {', '.join(_KEYS)}"
-        raise InvalidAnswerError(message)
+        raise InvalidAnswerError(f"the answer has none of the keys {', '.join(_KEYS)}")
     if len(parts) > 1:
-        message = f"the answer has both {parts[0]} and {parts[1]}, but only one of them is allowed"
-        raise InvalidAnswerError(message)
+        raise InvalidAnswerError(f"the answer has both {parts[0]} and {parts[1]}, but only one of them is allowed")
     value = record[parts[0]]
     match parts[0]:
         case "unsupported":
-            return Unsupported(str(value)[:MAX_TEXT_CHARACTERS])
+            return Unsupported(str(value)[:_MAX_QUOTED])
         case "rejection":
-            return Rejection(str(value.get("reason") or "")[:MAX_TEXT_CHARACTERS] if isinstance(value, dict) else "")
+            return None
         case "output":
             return _read_output(value)
         case _:
             return _read_shape(value)
 
 
-def _read_output(value: object) -> ShapeAnswer:
+def _read_output(value: object) -> GivenShape:
     _check_count(value, "dims", _MAX_DIMS)
     try:
         tensor = read_message(tensor_pb2.Tensor, value, "output", ignores_unknown=True)
-        return ShapeAnswer(tuple(check_dims(tensor.dims, "output.dims")), tensor.data)
+        return GivenShape(tuple(check_dims(tensor.dims, "output.dims")), tensor.data)
     except InvalidRequestError as error:
         raise InvalidAnswerError(error.message) from None
 
 
-def _read_shape(value: object) -> ShapeAnswer:
+def _read_shape(value: object) -> GivenShape:
     for path, limit in (("shape.dims", _MAX_DIMS), ("shape.partial", _MAX_DIMS), ("conditions", _MAX_CONDITIONS)):
         _check_count(value, path, limit)
     invalid = _find_invalid(value)
@@ -161,14 +145,12 @@ def _read_shape(value: object) -> ShapeAnswer:
     except ReshapeError as error:
         raise InvalidAnswerError(error.message) from None
     if len(_get(value, "conditions") or ()) != len(answer.conditions):
-        message = "a condition must have the kind KIND_EQUAL, KIND_DIVIDES or KIND_RANGE"
-        raise InvalidAnswerError(message)
+        raise InvalidAnswerError("a condition must have the kind KIND_EQUAL, KIND_DIVIDES or KIND_RANGE")
     if any(find_bounds(dim).is_empty for dim in answer.dims or ()):
-        message = "a dim of the shape has bounds that contain no value"
-        raise InvalidAnswerError(message)
+        raise InvalidAnswerError("a dim of the shape has bounds that contain no value")
     is_listed = any(_get(value, key) is not None for key in _CONDITIONS)
     dims = None if answer.dims is None else tuple(invalid.get(index, dim) for index, dim in enumerate(answer.dims))
-    return ShapeAnswer(dims, None, answer.conditions if is_listed else None, answer.conditions_complete)
+    return GivenShape(dims, None, answer.conditions if is_listed else None, answer.conditions_complete)
 
 
 def _find_invalid(value: object) -> dict[int, int]:
@@ -187,12 +169,7 @@ def _replace_invalid(value: object, invalid: Mapping[int, int]) -> object:
 
 
 def _check_condition(condition: Condition, path: str) -> None:
-    """Checks that a condition can be evaluated.
-
-    Raises:
-        InvalidAnswerError: a part of the condition is missing, or a number is out of range.
-        InvalidRequestError: a name or a number of a product is invalid.
-    """
+    """Checks that a condition can be evaluated."""
     ends = [end for end in (condition.min, condition.max) if end is not None]
     products = [product for product in (condition.left, condition.right, condition.unless_zero) if product is not None]
     if condition.kind is ConditionKind.RANGE:
@@ -200,22 +177,19 @@ def _check_condition(condition: Condition, path: str) -> None:
     else:
         is_valid = condition.right is not None and not any(one.divisors or one.divisor != 1 for one in products)
     if not is_valid:
-        message = f"{path} must have either right and no divisor, or a range with min or max"
-        raise InvalidAnswerError(message)
+        raise InvalidAnswerError(f"{path} must have either right and no divisor, or a range with min or max")
     for product in products:
         if product.symbols:
             check_partial_dims([Dim(ANY, product)], path)
         elif product.coefficient < 0 or product.divisor < 1:
-            message = f"{path} has a number that is out of range"
-            raise InvalidAnswerError(message)
+            raise InvalidAnswerError(f"{path} has a number that is out of range")
 
 
 def _check_count(value: object, path: str, limit: int) -> None:
     """Checks the length of the list at a path of keys, if there is a list."""
     found = _get(value, path)
     if isinstance(found, list) and len(found) > limit:
-        message = f"{path} has {len(found)} items, but at most {limit} are allowed"
-        raise InvalidAnswerError(message)
+        raise InvalidAnswerError(f"{path} has {len(found)} items, but at most {limit} are allowed")
 
 
 def _get(value: object, path: str) -> Any:  # noqa: ANN401 - JSON
@@ -233,11 +207,11 @@ class Judgement(NamedTuple):
         why: a short description of the difference. Empty without a difference.
     """
 
-    verdict: Verdict
+    verdict: CaseVerdict
     why: str = ""
 
 
-AGREES = Judgement(Verdict.AGREES)
+AGREES = Judgement(CaseVerdict.AGREES)
 
 
 def judge(case: Case, record: Json) -> Judgement:
@@ -245,31 +219,27 @@ def judge(case: Case, record: Json) -> Judgement:
     try:
         answer = read_answer(record)
     except InvalidAnswerError as error:
-        return Judgement(Verdict.GARBAGE, str(error)[:_MAX_QUOTED])
-    return _judge_answer(case, answer)
-
-
-def _judge_answer(case: Case, answer: Answer) -> Judgement:
+        return Judgement(CaseVerdict.GARBAGE, str(error)[:_MAX_QUOTED])
     right = read_answer(case.right)
     if isinstance(answer, Unsupported):
-        return Judgement(Verdict.UNSUPPORTED, answer.why)
-    if not isinstance(right, ShapeAnswer):
-        if isinstance(answer, Rejection):
+        return Judgement(CaseVerdict.UNSUPPORTED, answer.why)
+    if not isinstance(right, GivenShape):
+        if answer is None:
             return AGREES
-        return Judgement(Verdict.MISSING_ERROR, f"{format_dims(answer.dims)} instead of a rejection")
-    if isinstance(answer, Rejection):
-        return Judgement(Verdict.SPURIOUS_ERROR, f"a rejection instead of {format_dims(right.dims)}")
-    return min(_judge_parts(case, right, answer), key=lambda judgement: list(Verdict).index(judgement.verdict))
+        return Judgement(CaseVerdict.MISSING_ERROR, f"{format_dims(answer.dims)} instead of a rejection")
+    if answer is None:
+        return Judgement(CaseVerdict.SPURIOUS_ERROR, f"a rejection instead of {format_dims(right.dims)}")
+    return min(_judge_parts(case, right, answer), key=lambda judgement: list(CaseVerdict).index(judgement.verdict))
 
 
-def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
+def _judge_parts(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[Judgement]:
     """Yields a judgement of each part of an answer. Of these judgements, the worst one counts."""
     yield AGREES
     yield from _judge_bytes(right.data, answer.data)
     if right.dims is None or answer.dims is None:
         yield _judge_rank(right.dims, answer.dims)
     elif len(right.dims) != len(answer.dims):
-        yield Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
+        yield Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
         yield from _judge_dims(read_case_question(case.query), right.dims, answer.dims)
         yield from _judge_conditions(case, right, answer)
@@ -277,60 +247,47 @@ def _judge_parts(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterato
 
 def _judge_bytes(right: bytes | None, answer: bytes | None) -> Iterator[Judgement]:
     if right is not None and answer is None:
-        yield Judgement(Verdict.WEAKER, "nothing was executed")
+        yield Judgement(CaseVerdict.WEAKER, "nothing was executed")
     elif right is not None and answer is not None and right != answer:
-        yield Judgement(Verdict.WRONG_BYTES, f"the bytes are {answer.hex()[:_MAX_QUOTED]}")
+        yield Judgement(CaseVerdict.WRONG_BYTES, f"the bytes are {answer.hex()[:_MAX_QUOTED]}")
 
 
 def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | None) -> Judgement:
     if right is None and answer is None:
         return AGREES
     if answer is None:
-        return Judgement(Verdict.WEAKER, "its rank is unknown")
+        return Judgement(CaseVerdict.WEAKER, "its rank is unknown")
     # If the rank is unknown in the correct answer, outputs with several ranks are possible.
-    return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
+    return Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
-def _judge_conditions(case: Case, right: ShapeAnswer, answer: ShapeAnswer) -> Iterator[Judgement]:
+def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[Judgement]:
     have = answer.conditions
     if right.conditions is None or have is None:  # an implementation that does not infer conditions omits this key
         return
     candidates = list(islice(list_candidates(read_case_question(case.query)), _MAX_CANDIDATES))
-    is_complete = right.conditions_complete
-    if text := _find_excluded(candidates, have):
-        yield Judgement(Verdict.WRONG_SHAPE, text)
-    are_all = is_complete or answer.conditions_complete
-    if text := _find_admitted(candidates, have, right.conditions, are_all=are_all):
-        yield Judgement(Verdict.WRONG_SHAPE if answer.conditions_complete else Verdict.WEAKER, text)
-    elif is_complete and not answer.conditions_complete:
-        yield Judgement(Verdict.WEAKER, "the conditions are complete, but conditionsComplete is false")
-
-
-def _find_excluded(candidates: Iterable[Candidate], conditions: Sequence[Condition]) -> str:
-    """Returns a text with an accepted instance that violates a condition. The text is empty if none was found."""
-    for values, is_accepted in candidates:
-        broken = next((one for one in conditions if is_accepted and not _holds(one, values)), None)
-        if broken is not None:
-            return f"the condition {str(broken)[:100]} excludes {_format(values)}, which is accepted"
-    return ""
-
-
-def _find_admitted(
-    candidates: Iterable[Candidate], conditions: Sequence[Condition], right: Sequence[Condition], *, are_all: bool
-) -> str:
-    """Returns a text with values that satisfy `conditions`, but not what is right. The text is empty if none was found.
-
-    Args:
-        candidates: values of the unknown dims of the query.
-        conditions: the conditions of an answer.
-        right: the conditions of the right answer.
-        are_all: whether all rejected instances count. Otherwise only those count that violate `right`.
-    """
-    for values, is_accepted in candidates:
-        is_wrong = not is_accepted and (are_all or not all(_holds(one, values) for one in right))
-        if is_wrong and all(_holds(one, values) for one in conditions):
-            return f"the conditions admit {_format(values)}, which is rejected"
-    return ""
+    accepted = [values for values, is_accepted in candidates if is_accepted]
+    broken = next(((one, values) for values in accepted for one in have if not _holds(one, values)), None)
+    if broken is not None:
+        text = f"the condition {str(broken[0])[:100]} excludes {_format(broken[1])}, which is accepted"
+        yield Judgement(CaseVerdict.WRONG_SHAPE, text)
+    # If neither list of conditions is complete, only instances that violate the right conditions count as rejected.
+    are_all = right.conditions_complete or answer.conditions_complete
+    admitted = next(
+        (
+            values
+            for values, is_accepted in candidates
+            if not is_accepted
+            and (are_all or not all(_holds(one, values) for one in right.conditions))
+            and all(_holds(one, values) for one in have)
+        ),
+        None,
+    )
+    if admitted is not None:
+        verdict = CaseVerdict.WRONG_SHAPE if answer.conditions_complete else CaseVerdict.WEAKER
+        yield Judgement(verdict, f"the conditions admit {_format(admitted)}, which is rejected")
+    elif right.conditions_complete and not answer.conditions_complete:
+        yield Judgement(CaseVerdict.WEAKER, "the conditions are complete, but conditionsComplete is false")
 
 
 def _holds(condition: Condition, values: Mapping[str, int]) -> bool:
@@ -362,7 +319,7 @@ def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], known: fro
     for name, indexes in places.items():
         instances = islice(list_instances(question) if len(indexes) > 1 else (), _MAX_INSTANCES)
         if found := next((one for one in instances if len({one.output[index] for index in indexes}) > 1), None):
-            yield Judgement(Verdict.WRONG_SHAPE, f"dims {indexes} are not all {name[:_MAX_QUOTED]}: {found}")
+            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dims {indexes} are not all {name[:_MAX_QUOTED]}: {found}")
 
 
 def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim) -> Iterator[Judgement]:
@@ -371,16 +328,16 @@ def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim)
         return
     text = f"dim {index} is {_describe(have)}, not {_describe(want)}"
     if isinstance(want, int) and not theirs.holds(want):
-        yield Judgement(Verdict.WRONG_SHAPE, text)
+        yield Judgement(CaseVerdict.WRONG_SHAPE, text)
         return
     for part in _list_excluded(ours, theirs):
         instance = find_outside(question, index, part)
         if instance is None:
-            yield Judgement(Verdict.TIGHTER, text)
+            yield Judgement(CaseVerdict.TIGHTER, text)
         else:
-            yield Judgement(Verdict.WRONG_SHAPE, f"{text}: {instance}")
+            yield Judgement(CaseVerdict.WRONG_SHAPE, f"{text}: {instance}")
     if ours.meet(theirs) != theirs:
-        yield Judgement(Verdict.WEAKER, text)
+        yield Judgement(CaseVerdict.WEAKER, text)
 
 
 def _describe(dim: AnyDim) -> str:
@@ -412,11 +369,11 @@ def _judge_name(
     if str(want) == str(have):
         return
     if have is None:
-        yield Judgement(Verdict.WEAKER, f"dim {index} has no name; it is {want}")
+        yield Judgement(CaseVerdict.WEAKER, f"dim {index} has no name; it is {want}")
         return
     for instance in islice(list_instances(question), _MAX_INSTANCES):
         if not instance.evaluate(have, instance.output[index]):
-            yield Judgement(Verdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
+            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
             return
     if want is None:  # if the expected answer also has a name for the dim, both names are accepted
-        yield Judgement(Verdict.TIGHTER, f"dim {index} has the name {have}")
+        yield Judgement(CaseVerdict.TIGHTER, f"dim {index} has the name {have}")

@@ -36,8 +36,7 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     """
     item = read_query(query)
     if item.data_from is not None:
-        message = "a drawing shows one query, so use data_shape instead of data_from"
-        raise ValueError(message)
+        raise ValueError("a drawing shows one query, so use data_shape instead of data_from")
     question = item.request.question
     try:
         answer = answer_question(item.request._replace(explain=True))

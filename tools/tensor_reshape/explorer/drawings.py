@@ -72,12 +72,7 @@ _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', mono
 
 # On a white and on a black page, these colours have a contrast of at least 3:1, which the accessibility guideline WCAG
 # requires for graphics. Texts have currentColor.
-_STROKES = {
-    "plain": "currentColor",
-    "copied": "#2f7fd0",
-    "inferred": "#c06a10",
-    "blamed": "#dc3545",
-}
+_STROKES = {"plain": "currentColor", "copied": "#2f7fd0", "inferred": "#c06a10", "blamed": "#dc3545"}
 _STYLE_SHEET = (
     "<style>:root{color:#1f2328;background:#ffffff}"
     "@media (prefers-color-scheme:dark){:root{color:#e6edf3;background:#0d1117}}</style>"
@@ -121,14 +116,7 @@ def clip_label(text: str) -> str:
 def draw_text(
     place: tuple[float, float], spans: Sequence[Span], anchor: str = "start", *, is_small: bool = False
 ) -> str:
-    """Returns a line of text.
-
-    Args:
-        place: the position of the line's baseline.
-        spans: the parts of the line.
-        anchor: the part of the line at this position: its start, middle or end.
-        is_small: whether the line is a caption.
-    """
+    """Returns a line of text."""
     size = _SMALL_SIZE if is_small else _TEXT_SIZE
     inside = "".join(_draw_span(span) for span in spans)
     x, y = place
@@ -169,14 +157,7 @@ def draw_title(text: str) -> str:
 
 
 def wrap_picture(words: tuple[str, str], size: tuple[int, int], elements: Sequence[str], *, is_standalone: bool) -> str:
-    """Combines SVG elements into one picture.
-
-    Args:
-        words: the title and the description.
-        size: the width and height in pixels. If a page is narrower, it shows the picture smaller.
-        elements: the contents.
-        is_standalone: whether the picture has its own style sheet.
-    """
+    """Combines SVG elements into one picture."""
     title, description = words
     width, height = size
     head = (

@@ -92,11 +92,15 @@ def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes,
         shapes: the shapes of Reshape outputs.
         params: the names of the model's dims.
     """
-    types = {path: _list_types(graph) for path, graph in list_graphs(typed.graph)}
+    types = {
+        (path, info.name): info.type.tensor_type.elem_type
+        for path, graph in list_graphs(typed.graph)
+        for info in (*graph.value_info, *graph.output)
+    }
     for path, graph in list_graphs(model.graph):
         infos = {info.name: info for info in (*graph.value_info, *graph.output)}
         for name in _list_outputs(graph):
-            data_type = types.get(path, {}).get(name, onnx.TensorProto.UNDEFINED)
+            data_type = types.get((path, name), onnx.TensorProto.UNDEFINED)
             if (path, name) not in shapes or data_type == onnx.TensorProto.UNDEFINED:
                 continue
             info = infos.get(name) or graph.value_info.add(name=name)
@@ -106,11 +110,6 @@ def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes,
 
 def _list_outputs(graph: onnx.GraphProto) -> dict[str, None]:
     return dict.fromkeys(node.output[0] for node in graph.node if is_reshape(node))
-
-
-def _list_types(graph: onnx.GraphProto) -> dict[str, int]:
-    infos = (*graph.value_info, *graph.output)
-    return {info.name: info.type.tensor_type.elem_type for info in infos if info.type.HasField("tensor_type")}
 
 
 def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> None:
@@ -126,13 +125,7 @@ def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> 
 
 
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:
-    """Writes formulas into the dims that onnx leaves unknown.
-
-    Args:
-        inferred: the model with the shapes that onnx infers.
-        model: the model before that inference.
-        params: the names of its dims.
-    """
+    """Writes formulas into the dims that onnx leaves unknown."""
     if has_long_lists(inferred.graph) or _count_names(inferred.graph) > _MAX_NAMES:
         return
     found = _infer(model, params)

@@ -34,7 +34,7 @@ from tensor_reshape.onnx.annotations import (
 )
 from tensor_reshape.onnx.confirmations import add_origins, confirm, is_contradicted
 from tensor_reshape.onnx.dim_params import DimParams, Key
-from tensor_reshape.onnx.models import ModelError, ModelLike, Source, expand_model, infer_model, load_model
+from tensor_reshape.onnx.models import ModelError, ModelLike, ModelSource, expand_model, infer_model, load_model
 from tensor_reshape.onnx.openvino_ir import read_ir
 from tensor_reshape.onnx.probes import SECONDS, probe
 from tensor_reshape.onnx.profiles import ProfileReport, run_profile
@@ -123,7 +123,7 @@ def annotate_model(
     ('z', 24)
     """
     model = load_model(source)  # an IR is no ONNX model, so this raises an error
-    report, params = _check(Source(model), ask, probe_seconds)
+    report, params = _check(ModelSource(model), ask, probe_seconds)
     answers = {
         finding.node.key: [None if params.is_open(dim) else dim for dim in finding.answer.dims]
         for finding in report.findings
@@ -154,13 +154,13 @@ def check_profile(source: ModelLike, shapes: ProfileShapes) -> ProfileReport:
     return run_profile(expanded, shapes, _read_params(expanded.model, expanded.bounds))
 
 
-def _load(source: ModelLike) -> Source:
+def _load(source: ModelLike) -> ModelSource:
     if isinstance(source, str | Path) and Path(source).suffix == ".xml":
         return read_ir(Path(source))
-    return Source(load_model(source))
+    return ModelSource(load_model(source))
 
 
-def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport, DimParams]:
+def _check(source: ModelSource, ask: Ask, probe_seconds: float) -> tuple[ModelReport, DimParams]:
     """Checks a model. Formulas are used if probes confirm them."""
     if probe_seconds:
         params, report, is_wrong = _check_once(source, ask, probe_seconds, uses_formulas=True)
@@ -171,7 +171,7 @@ def _check(source: Source, ask: Ask, probe_seconds: float) -> tuple[ModelReport,
 
 
 def _check_once(
-    source: Source, ask: Ask, probe_seconds: float, *, uses_formulas: bool
+    source: ModelSource, ask: Ask, probe_seconds: float, *, uses_formulas: bool
 ) -> tuple[DimParams, ModelReport, bool]:
     """Checks a model. Also returns whether no probe confirms its formulas, or one contradicts them."""
     expanded = expand_model(source.model)
@@ -240,7 +240,7 @@ def _read_params(model: onnx.ModelProto, bounds: Mapping[str, Interval]) -> DimP
 
 
 def _infer_in_rounds(
-    source: Source, inferred: onnx.ModelProto, params: DimParams, ask: Ask, *, uses_formulas: bool
+    source: ModelSource, inferred: onnx.ModelProto, params: DimParams, ask: Ask, *, uses_formulas: bool
 ) -> _Round:
     """Infers the shapes in rounds.
 
@@ -250,7 +250,9 @@ def _infer_in_rounds(
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _infer_all([_build_query(node, params, source.operation) for node in nodes], ask))
-        count = sum(_count_open(answer, params) for answer in last.answers)
+        count = sum(
+            0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params) for answer in last.answers
+        )
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
         # are therefore used only after onnx has received our result for this node.
         copying = {node.key for node in nodes if node.copying}
@@ -306,10 +308,6 @@ def _relink(query: ShapeQuery, start: int, answers: Sequence[Answer]) -> ShapeQu
     return replace(query, data_from=None, data_shape=dims)
 
 
-def _count_open(answer: Answer, params: DimParams) -> int:
-    return 0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params)
-
-
 def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
     """Returns the number of unknown dims in an answer. An unknown rank counts more than the dims of any shape."""
     return 1 + MAX_RANK if dims is None else sum(map(params.is_open, dims))
@@ -344,12 +342,7 @@ def _judge(
         disagreements = tuple(text for text in found if text is not None)
         verdict = _choose_verdict(answer, inferred, disagreements, params)
     return Finding(
-        node=node,
-        answer=answer,
-        declared=declared,
-        inferred=inferred,
-        disagreements=disagreements,
-        verdict=verdict,
+        node=node, answer=answer, declared=declared, inferred=inferred, disagreements=disagreements, verdict=verdict
     )
 
 

@@ -17,7 +17,7 @@ import onnx
 from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.interpreter import Dims
-from tensor_reshape.onnx.probes import Probes, Rejection, Sizes, evaluate_dim, format_sizes, is_refuted
+from tensor_reshape.onnx.probes import Probes, RejectedSizes, Sizes, evaluate_dim, format_sizes, is_refuted
 from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdict
 from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, is_reshape
@@ -36,20 +36,17 @@ _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages)[/\\]")
 
 
 def confirm(report: ModelReport, probes: Probes, declared: Declared, params: DimParams) -> ModelReport:
-    """Returns the report of a model with the results of the probes.
-
-    Args:
-        report: the report of the rules.
-        probes: the probes.
-        declared: the shapes that the model declares for intermediate tensors and outputs.
-        params: the names of its dims.
-    """
+    """Returns the report of a model with the results of the probes."""
     keys = [finding.node.key for finding in report.findings]
     kept = tuple(
         one
         for one in report.requirements
         if not is_refuted(one, keys, probes)
-        and (params.formulas.isdisjoint(one.condition.symbols) or _is_seen(one, probes))
+        and (
+            params.formulas.isdisjoint(one.condition.symbols)
+            or probes.base is None
+            or any(_is_violated(one, rejection) for rejection in probes.rejections)
+        )
     )
     findings = [*report.findings]
     if probes.is_static and probes.best is not None:
@@ -64,7 +61,11 @@ def confirm(report: ModelReport, probes: Probes, declared: Declared, params: Dim
         requirements=kept,
         contradiction=() if probes.base is not None else report.contradiction,
         failed_probes=tuple(failed.values()),
-        remarks=(*_list_needs(probes), *_list_moved_names(findings, probes)),
+        remarks=(
+            *(f"needs: {need}" for need in probes.needs.values()),
+            *(f"needs: {', '.join(sorted(tie))} change together" for tie in probes.ties),
+            *_list_moved_names(findings, probes),
+        ),
         claims=tuple(_list_claims(declared, keys, probes).values())[:_MAX_CLAIMS],
         tried=probes.tried,
         base=probes.base,
@@ -90,11 +91,6 @@ def is_contradicted(report: ModelReport, probes: Probes) -> bool:
     return False
 
 
-def _is_seen(requirement: Requirement, probes: Probes) -> bool:
-    """Whether a node rejects sizes that violate a requirement, or no sizes are known that all nodes accept."""
-    return probes.base is None or any(_is_violated(requirement, rejection) for rejection in probes.rejections)
-
-
 def _explain(
     probes: Probes, kept: Sequence[Requirement], keys: Sequence[Key], findings: Sequence[Finding]
 ) -> dict[Key, FailedProbe]:
@@ -111,16 +107,9 @@ def _explain(
     return failed
 
 
-def _is_violated(requirement: Requirement, rejection: Rejection) -> bool:
+def _is_violated(requirement: Requirement, rejection: RejectedSizes) -> bool:
     condition = requirement.condition
     return not condition.symbols <= rejection.sizes.keys() or not condition.holds(rejection.sizes)
-
-
-def _list_needs(probes: Probes) -> Iterator[str]:
-    for need in probes.needs:
-        yield f"needs: {need}"
-    for tie in probes.ties:
-        yield f"needs: {', '.join(sorted(tie))} change together"
 
 
 def _list_moved_names(findings: Sequence[Finding], probes: Probes) -> Iterator[str]:

@@ -27,7 +27,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from tensor_reshape.client.queries import ShapeQuery, infer_locally
-from tensor_reshape.onnx.models import MAX_ELEMENTS, Source, list_subgraphs
+from tensor_reshape.onnx.models import MAX_ELEMENTS, ModelSource, list_subgraphs
 from tensor_reshape.onnx.reshape_nodes import is_reshape, name_graph
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
@@ -74,24 +74,6 @@ class Tensor(NamedTuple):
         return None if self.dims is None or None in self.dims else prod(dim for dim in self.dims if dim is not None)
 
 
-class Failure(NamedTuple):
-    """A node other than Reshape that cannot run with the sizes.
-
-    Attributes:
-        graph: the path of the graph with the node.
-        label: the operator and the name of the node.
-        shapes: the shapes of its inputs, as text.
-    """
-
-    graph: str
-    label: str
-    shapes: str
-
-    def __str__(self) -> str:
-        """The failure in one line."""
-        return f"{self.label} cannot run with {self.shapes}"
-
-
 class Decision(NamedTuple):
     """The result of a Reshape node for the sizes.
 
@@ -126,22 +108,17 @@ class Run:
     Attributes:
         tensors: the tensors, by the path of their graph and their name.
         decisions: the Reshape nodes, by the path of their graph and the name of their output.
-        failures: the other nodes that cannot run.
+        failures: a sentence for each other node that cannot run.
     """
 
     tensors: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     decisions: dict[tuple[str, str], Decision] = field(default_factory=dict)
-    failures: dict[tuple[str, str], Failure] = field(default_factory=dict)
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def rejections(self) -> dict[tuple[str, str], Decision]:
         """The Reshape nodes that reject the sizes."""
         return {key: decision for key, decision in self.decisions.items() if decision.error is not None}
-
-    @property
-    def undecided(self) -> dict[tuple[str, str], Decision]:
-        """The Reshape nodes that are neither accepted nor rejected."""
-        return {key: decision for key, decision in self.decisions.items() if decision.cause}
 
 
 class OutOfTimeError(Exception):
@@ -205,7 +182,7 @@ _Inputs: TypeAlias = Sequence[Tensor | None]  # None for an optional input that 
 class Interpreter:
     """Computes the shapes of one model for any number of sets of input sizes."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ModelSource) -> None:
         """Reads an expanded model. The model must not change afterwards."""
         graph = source.model.graph
         self._operation, self._ir_version = source.operation, source.model.ir_version
@@ -218,11 +195,7 @@ class Interpreter:
         self._deadline = float("inf")
 
     def run(self, inputs: Mapping[str, Dims | None], deadline: float = float("inf")) -> Run:
-        """Returns the shapes for the shapes of the inputs. An input that is not in `inputs` keeps its declared shape.
-
-        Raises:
-            OutOfTimeError: the time `deadline` of `time.monotonic` has passed.
-        """
+        """Returns the shapes for the shapes of the inputs. An input without a shape keeps its declared shape."""
         self._deadline = deadline
         step = _Step(Run(), ChainMap(), "", "")
         for name, tensor in self._graph.constants.items():
@@ -261,7 +234,7 @@ class Interpreter:
             shapes = ", ".join(format_dims(one.dims) for one in inputs if one is not None)
             if not step.doubt:
                 output = next(filter(None, node.proto.output), node.proto.name)
-                step.run.failures[step.path, output] = Failure(step.path, node.label, shapes)
+                step.run.failures[step.path, output] = f"{node.label} cannot run with {shapes}"
             return [Tensor(cause=f"{node.label} cannot run")] * len(node.proto.output)
         return results
 
@@ -269,7 +242,10 @@ class Interpreter:
         """Returns the outputs of a node, or None if it cannot run with these inputs."""
         operator = node.proto.op_type
         if operator == "Range":  # onnx infers a Range only for scalars, but runtimes also accept tensors of one element
-            inputs = [None if one is None else _flatten_one(one) for one in inputs]
+            inputs = [
+                _hold(one.value.reshape(())) if one is not None and one.value is not None and one.size == 1 else one
+                for one in inputs
+            ]
         cause = next((one.cause for one in inputs if one is not None and not one.is_known), "")
         outputs = self._infer_shapes(node, inputs)
         if outputs is None:
@@ -278,7 +254,11 @@ class Interpreter:
             outputs = [Tensor()] * len(node.proto.output)
         if any(dim is not None and dim < 0 for one in outputs for dim in one.dims or ()):
             return None
-        if operator in _WINDOWS and not cause and _has_lost_elements(inputs, outputs):
+        if (
+            operator in _WINDOWS
+            and not cause
+            and (inputs[0] is not None and inputs[0].size and any(one.size == 0 for one in outputs))
+        ):
             return None
         if all(one is None or one.value is not None for one in inputs) and _may_evaluate(node, outputs):
             values = self._evaluate(node, inputs)
@@ -506,12 +486,9 @@ def _read_constant(node: _Node) -> Tensor:
     attributes = node.attributes
     if "value" in attributes:
         return _read_tensor(attributes["value"].t)
-    if "value_int" in attributes:
-        return _hold(np.array(attributes["value_int"].i, np.int64))
-    if "value_ints" in attributes:
-        return _hold(np.array(attributes["value_ints"].ints, np.int64))
-    if "value_float" in attributes:
-        return _hold(np.array(attributes["value_float"].f, np.float32))
+    for name, kind in (("value_int", np.int64), ("value_ints", np.int64), ("value_float", np.float32)):
+        if name in attributes:
+            return _hold(np.array(helper.get_attribute_value(attributes[name]), kind))
     return Tensor(cause=node.label)
 
 
@@ -560,14 +537,6 @@ def _is_odd(node: _Node, inputs: _Inputs) -> bool:
     if data is None or starts is None or steps is None:
         return False
     return bool(((steps < 0) & (starts < -min(data.shape, default=0))).any())
-
-
-def _flatten_one(tensor: Tensor) -> Tensor:
-    return tensor if tensor.size != 1 or tensor.value is None else _hold(tensor.value.reshape(()))
-
-
-def _has_lost_elements(inputs: _Inputs, outputs: Sequence[Tensor]) -> bool:
-    return bool(inputs[0] is not None and inputs[0].size and any(one.size == 0 for one in outputs))
 
 
 def _list_items(asked: Tensor) -> Dims | None:

@@ -35,7 +35,7 @@ _FIRST_IR_WITH_OPSETS = 3
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, MemoryError, ValueError, RuntimeError)
 
 
-class Source(NamedTuple):
+class ModelSource(NamedTuple):
     """A model in the form of ONNX, with the properties that ONNX cannot express.
 
     Attributes:
@@ -78,21 +78,15 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
     try:
         model = onnx.ModelProto.FromString(raw)
     except DecodeError:
-        message = "not an ONNX model: it is not a ModelProto"
-        raise ModelError(message) from None
+        raise ModelError("not an ONNX model: it is not a ModelProto") from None
     # Protobuf also parses an empty message, and a message that has only unknown fields.
     if not model.HasField("graph"):
-        message = "not an ONNX model: it has no graph"
-        raise ModelError(message)
+        raise ModelError("not an ONNX model: it has no graph")
     return model
 
 
 def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns a copy of the model in which each function call is replaced by the nodes of the function.
-
-    Raises:
-        ModelError: the functions call themselves, or have too many nodes.
-    """
+    """Returns a copy of the model in which each function call is replaced by the nodes of the function."""
     _check_texts(model)
     _check_size(model)
     copy = _copy_without_weights(model)
@@ -102,8 +96,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return inline_local_functions(copy) if copy.functions else copy
     except _ONNX_ERRORS as error:
-        message = f"the functions of the model cannot be expanded{_quote(error)}"
-        raise ModelError(message) from None
+        raise ModelError(f"the functions of the model cannot be expanded{_quote(error)}") from None
 
 
 def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -200,8 +193,7 @@ def _check_texts(model: onnx.ModelProto) -> None:
     """
     functions = (text for function in model.functions for text in _list_node_texts(function.node))
     if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
-        message = "not an ONNX model: a name in it is not UTF-8"
-        raise ModelError(message)
+        raise ModelError("not an ONNX model: a name in it is not UTF-8")
 
 
 def _list_texts(graph: onnx.GraphProto) -> Iterator[object]:
@@ -228,8 +220,7 @@ def _check_size(model: onnx.ModelProto) -> None:
         # If a chain of calls is longer than the number of functions, a function calls itself. In real models, calls are
         # nested less than 100 levels deep, which is also safe for Python's stack.
         if depth > min(len(functions), 100):
-            message = "the functions of the model call themselves, or call each other more than 100 levels deep"
-            raise ModelError(message)
+            raise ModelError("the functions of the model call themselves, or call each other more than 100 levels deep")
         return sum(measure_call((node.domain, node.op_type), depth) for node in nodes)
 
     def measure_call(key: tuple[str, str], depth: int) -> int:
@@ -239,8 +230,7 @@ def _check_size(model: onnx.ModelProto) -> None:
 
     count = measure(_list_all_nodes(model.graph.node), 0)
     if count > MAX_NODES:
-        message = f"the model has {count} nodes after expanding its functions; at most {MAX_NODES} are allowed"
-        raise ModelError(message)
+        raise ModelError(f"the model has {count} nodes after expanding its functions; at most {MAX_NODES} are allowed")
 
 
 def _list_all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 import onnx
 from onnx import helper
 
-from tensor_reshape.onnx.models import ModelError, Source
+from tensor_reshape.onnx.models import ModelError, ModelSource
 from tensor_reshape.onnx.shape_values import MAX_ITEMS
 from tensor_reshape.rules.dims import Interval
 
@@ -70,7 +70,7 @@ class _Layer(NamedTuple):
         return _list_outputs(self.element, self.name)
 
 
-def read_ir(path: Path) -> Source:
+def read_ir(path: Path) -> ModelSource:
     """Returns an IR model as an ONNX model.
 
     Raises:
@@ -80,8 +80,7 @@ def read_ir(path: Path) -> Source:
     root = _parse(path.read_bytes())
     version = _read_number(root.get("version", ""))
     if root.tag != "net" or version is None or version < _FIRST_VERSION:
-        message = f"not an OpenVINO IR of version {_FIRST_VERSION} or newer: the root is not <net version=...>"
-        raise ModelError(message)
+        raise ModelError(f"not an OpenVINO IR of version {_FIRST_VERSION} or newer: the root is not <net version=...>")
     graph, bounds = onnx.GraphProto(name=root.get("name", "")), dict[str, Interval]()
     for layer in _sort_layers(root):
         try:
@@ -92,7 +91,7 @@ def read_ir(path: Path) -> Source:
             message = f"the layer {layer.name} is not a valid {layer.kind}: the number of its ports or a value is wrong"
             raise ModelError(message) from None
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(_DOMAIN, 1)])
-    return Source(model, "reshape", bounds, _describe_bodies(root))
+    return ModelSource(model, "reshape", bounds, _describe_bodies(root))
 
 
 def _add_layer(graph: onnx.GraphProto, layer: _Layer, weights: Path, bounds: dict[str, Interval]) -> None:
@@ -127,8 +126,7 @@ def _parse(raw: bytes) -> ET.Element:
 
 
 def _reject_doctype(name: str, *_: object) -> None:
-    message = f"not an OpenVINO IR: it has a document type declaration ({name}), which is rejected"
-    raise ModelError(message)
+    raise ModelError(f"not an OpenVINO IR: it has a document type declaration ({name}), which is rejected")
 
 
 def _sort_layers(root: ET.Element) -> list[_Layer]:
@@ -138,16 +136,14 @@ def _sort_layers(root: ET.Element) -> list[_Layer]:
     for edge in root.findall("edges/edge"):
         source, target = edge.get("from-layer", ""), edge.get("to-layer", "")
         if source not in elements or target not in elements:
-            message = f"an edge leads from layer {source!r} to layer {target!r}; one of them does not exist"
-            raise ModelError(message)
+            raise ModelError(f"an edge leads from layer {source!r} to layer {target!r}; one of them does not exist")
         edges[target][edge.get("to-port", "")] = source, edge.get("from-port", "")
     sorter = TopologicalSorter({key: [source for source, _ in ports.values()] for key, ports in edges.items()})
     try:
         order = [*sorter.static_order()]
     except CycleError as error:
         cycle = " -> ".join(elements[key].get("name", key) for key in error.args[1])
-        message = f"the layers form a cycle: {cycle}"
-        raise ModelError(message) from None
+        raise ModelError(f"the layers form a cycle: {cycle}") from None
     names = _choose_names(elements)
     outputs = {
         (key, port.get("id", "")): output
@@ -194,8 +190,7 @@ def _describe_input(layer: _Layer, bounds: dict[str, Interval]) -> onnx.ValueInf
             is_range and (low, high) != ("", "") and (least is None) == (not low) and (most is None) == (not high)
         )
         if part.strip() not in {"?", "-1"} and not is_bounded:
-            message = f"the layer {layer.name} has the shape {text!r}, which is not a list of sizes and ranges"
-            raise ModelError(message)
+            raise ModelError(f"the layer {layer.name} has the shape {text!r}, which is not a list of sizes and ranges")
         name = f"{layer.name}_{place}"
         dims.append(name)
         if is_range:
@@ -235,8 +230,7 @@ def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
                 file.seek(offset)
                 raw = file.read(size)
     except FileNotFoundError:
-        message = f"{weights} is missing; it has the value of the layer {layer.name}"
-        raise ModelError(message) from None
+        raise ModelError(f"{weights} is missing; it has the value of the layer {layer.name}") from None
     if len(raw) != size:
         message = f"{weights} does not contain the {size} bytes of the layer {layer.name} at the offset {place!r}"
         raise ModelError(message)
@@ -246,38 +240,20 @@ def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
 def _translate(layer: _Layer) -> _Nodes:
     """Yields the ONNX nodes of a layer. The last node has the outputs of the layer."""
     special = _SPECIAL.get(layer.kind)
-    translated = None if special is None else [*special(layer)]
+    translated = [] if special is None else [*special(layer)]
     if translated:
         yield from translated
     elif layer.kind in _RENAMED:
-        yield helper.make_node(_RENAMED[layer.kind], layer.inputs, [layer.name], layer.name)
+        attributes = _ATTRIBUTES[layer.kind](layer) if layer.kind in _ATTRIBUTES else {}
+        yield helper.make_node(_RENAMED[layer.kind], layer.inputs, [layer.name], layer.name, **attributes)
     elif layer.kind != "Result":
         yield helper.make_node(layer.kind or "unknown", layer.inputs, layer.list_outputs(), layer.name, domain=_DOMAIN)
-
-
-def _translate_reshape(layer: _Layer) -> _Nodes:
-    allowzero = not layer.is_set("special_zero")
-    yield helper.make_node("Reshape", layer.inputs, [layer.name], layer.name, allowzero=int(allowzero))
-
-
-def _translate_convert(layer: _Layer) -> _Nodes:
-    to = _INTEGERS.get(layer.get("destination_type"), (onnx.TensorProto.FLOAT, 0))[0]
-    yield helper.make_node("Cast", layer.inputs, [layer.name], layer.name, to=to)
 
 
 def _translate_gather(layer: _Layer) -> _Nodes:
     # The third input is the axis. A list of dims has only one axis.
     if layer.list_ports() and len(_read_dims(layer.list_ports()[0])) <= 1:
         yield helper.make_node("Gather", layer.inputs[:2], [layer.name], layer.name, axis=0)
-
-
-def _translate_concat(layer: _Layer) -> _Nodes:
-    yield helper.make_node("Concat", layer.inputs, [layer.name], layer.name, axis=int(layer.get("axis", "0")))
-
-
-def _translate_product(layer: _Layer) -> _Nodes:
-    keeps = layer.is_set("keep_dims")
-    yield helper.make_node("ReduceProd", layer.inputs, [layer.name], layer.name, keepdims=int(keeps))
 
 
 def _translate_slice(layer: _Layer) -> _Nodes:
@@ -301,16 +277,18 @@ def _translate_slice(layer: _Layer) -> _Nodes:
     yield helper.make_node("Slice", inputs, [layer.name], layer.name)
 
 
-_SPECIAL: Mapping[str, Callable[[_Layer], _Nodes]] = {
-    "Concat": _translate_concat,
-    "Convert": _translate_convert,
-    "Gather": _translate_gather,
-    "ReduceProd": _translate_product,
-    "Reshape": _translate_reshape,
-    "StridedSlice": _translate_slice,
+_SPECIAL: Mapping[str, Callable[[_Layer], _Nodes]] = {"Gather": _translate_gather, "StridedSlice": _translate_slice}
+_ATTRIBUTES: Mapping[str, Callable[[_Layer], Mapping[str, Any]]] = {
+    "Concat": lambda layer: {"axis": int(layer.get("axis", "0"))},
+    "Convert": lambda layer: {"to": _INTEGERS.get(layer.get("destination_type"), (onnx.TensorProto.FLOAT, 0))[0]},
+    "ReduceProd": lambda layer: {"keepdims": int(layer.is_set("keep_dims"))},
+    "Reshape": lambda layer: {"allowzero": int(not layer.is_set("special_zero"))},
 }
+"""The attributes of the ONNX operator for a layer."""
+
 _SAME = ("Abs", "Add", "Elu", "Erf", "Exp", "Gelu", "Log", "Mish", "Selu", "Sigmoid", "Sqrt", "Squeeze", "Tanh")
-_RENAMED = {name: name for name in (*_SAME, "Unsqueeze")} | {
+_RENAMED = {name: name for name in (*_SAME, "Concat", "ReduceProd", "Reshape", "Unsqueeze")} | {
+    "Convert": "Cast",
     "Divide": "Div",
     "Multiply": "Mul",
     "Negative": "Neg",
@@ -319,7 +297,7 @@ _RENAMED = {name: name for name in (*_SAME, "Unsqueeze")} | {
     "SoftPlus": "Softplus",
     "Subtract": "Sub",
 }
-"""The ONNX operator for each layer type with the same inputs and without needed attributes."""
+"""The ONNX operator for each layer type with the same inputs."""
 
 
 def _describe_bodies(root: ET.Element) -> str:

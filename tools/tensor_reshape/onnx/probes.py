@@ -20,8 +20,8 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.onnx.dim_params import DimParams, Key, compute, list_words, read_formula
-from tensor_reshape.onnx.interpreter import Decision, Dims, Failure, Interpreter, OutOfTimeError, Run
-from tensor_reshape.onnx.models import Source
+from tensor_reshape.onnx.interpreter import Decision, Dims, Interpreter, OutOfTimeError, Run
+from tensor_reshape.onnx.models import ModelSource
 from tensor_reshape.onnx.requirements import Requirement
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim
@@ -45,7 +45,7 @@ _COMMON_MULTIPLE = 5040  # of many small numbers
 _MAX_SUMS = 6  # dims for which the search tries that some are sums of others
 
 
-class Rejection(NamedTuple):
+class RejectedSizes(NamedTuple):
     """A Reshape node that rejects sizes which the other nodes before it accept.
 
     Attributes:
@@ -61,22 +61,6 @@ class Rejection(NamedTuple):
     run: Run
 
 
-class Need(NamedTuple):
-    """Sizes that a node other than Reshape rejects.
-
-    Attributes:
-        sizes: the dims that differ from the base point.
-        failure: the node.
-    """
-
-    sizes: Sizes
-    failure: Failure
-
-    def __str__(self) -> str:
-        """The need in one line, such as `Gemm /fc cannot run with [2, 192], [64, 10] if batch=3`."""
-        return f"{self.failure} if {format_sizes(self.sizes)}"
-
-
 @dataclass(slots=True)
 class Probes:
     """The result of the probes of a model.
@@ -90,7 +74,8 @@ class Probes:
         names: the names of the dynamic dims, and names that consist of them.
         leading: the name of the dim that is the first of most inputs, which is usually the batch.
         is_static: whether no input has a dynamic dim, so that these are the only sizes.
-        needs: the sizes that another node rejects, at most one for each node.
+        needs: a sentence for each other node that rejects sizes, such as `Gemm /fc cannot run with [2, 192], [64, 10]
+            if batch=3`.
         ties: groups of dims that can only change together, for example the lengths of a cache and of a mask.
         tried: the number of sizes that were tried.
     """
@@ -98,8 +83,8 @@ class Probes:
     base: Sizes | None = None
     reason: str = ""
     accepted: list[tuple[Sizes, Run]] = field(default_factory=list)
-    rejections: list[Rejection] = field(default_factory=list)
-    needs: list[Need] = field(default_factory=list)
+    rejections: list[RejectedSizes] = field(default_factory=list)
+    needs: dict[Key, str] = field(default_factory=dict)
     ties: list[set[str]] = field(default_factory=list)
     best: Run | None = None
     names: frozenset[str] = frozenset()
@@ -117,7 +102,7 @@ class FreeDims:
         missing: why no shapes can be built, or an empty text.
     """
 
-    def __init__(self, source: Source, params: DimParams, names: Iterable[str]) -> None:
+    def __init__(self, source: ModelSource, params: DimParams, names: Iterable[str]) -> None:
         """Reads the inputs of a model, except for those with a default value. The names may be formulas of dims."""
         defaults = {tensor.name for tensor in source.model.graph.initializer}
         self._dims: dict[str, tuple[AnyDim, ...]] = {}
@@ -168,10 +153,12 @@ class FreeDims:
         return None if any(None in dims for dims in built.values()) else built
 
 
-class _Search:
+class _ProbeSearch:
     """Tries sizes, until the time is over."""
 
-    def __init__(self, source: Source, params: DimParams, requirements: Sequence[Requirement], seconds: float) -> None:
+    def __init__(
+        self, source: ModelSource, params: DimParams, requirements: Sequence[Requirement], seconds: float
+    ) -> None:
         conditions = [one.condition for one in requirements]
         names = {name for condition in conditions for name in condition.symbols}
         self.free = FreeDims(source, params, names | params.formulas)
@@ -274,7 +261,7 @@ class _Search:
     def _explain_failure(self, sizes: Sizes, run: Run) -> None:
         self.result.best = run
         if run.failures:
-            reason = str(next(iter(run.failures.values())))
+            reason = next(iter(run.failures.values()))
         else:
             reason = f"the node {next(iter(run.rejections))[1]} rejects them"
         shown = f" for {format_sizes(sizes)}" if sizes else ""
@@ -304,14 +291,12 @@ class _Search:
             return
         name, *rest = names
         first = (lead,) if name in self.free.leading else ()
-        for size in dict.fromkeys((*first, *self._numbers, *_FIRST, *_COMMON) if self._is_bound(name) else (*first, 8)):
+        is_bound = any(self.free.uses(symbol, name) for condition in self._conditions for symbol in condition.symbols)
+        for size in dict.fromkeys((*first, *self._numbers, *_FIRST, *_COMMON) if is_bound else (*first, 8)):
             self._left -= 1
             if self._left < 0:
                 return
             yield from self._solve({**sizes, name: self._fit(name, size)}, rest, lead)
-
-    def _is_bound(self, name: str) -> bool:
-        return any(self.free.uses(symbol, name) for condition in self._conditions for symbol in condition.symbols)
 
     def _spread(self, lead: int, size: int) -> Sizes:
         return {name: self._fit(name, lead if name in self.free.leading else size) for name in self.free.bounds}
@@ -335,16 +320,16 @@ class _Search:
             if run is None or _accepts(run):
                 continue
             names = [name for name in changed if changed[name] != base[name]]
-            is_expected = _rejects_first(run) and self._is_expected(changed)
+            is_expected = _rejects_first(run) and any(self._is_violated(one, changed) for one in self._conditions)
             partner = None if is_expected or len(names) > 1 else self._find_partner(base, changed, names[0])
             if partner is not None:
                 self._tie({names[0], partner})
             elif _rejects_first(run):
                 self._add_rejection(changed, run)
             elif not any(tie & {*names} for tie in self.result.ties):
-                failure = next(iter(run.failures.values()))
-                if failure.label not in {need.failure.label for need in self.result.needs}:
-                    self.result.needs.append(Need({name: changed[name] for name in names}, failure))
+                key, failure = next(iter(run.failures.items()))
+                sizes = format_sizes({name: changed[name] for name in names})
+                self.result.needs.setdefault(key, f"{failure} if {sizes}")
 
     def _violate(self, base: Sizes) -> None:
         """Tries small sizes that violate a condition, if the other probes violated none of its kind."""
@@ -378,11 +363,7 @@ class _Search:
 
     def _add_rejection(self, sizes: Sizes, run: Run) -> None:
         key, decision = next(iter(run.rejections.items()))
-        self.result.rejections.append(Rejection(key, self.free.complete(sizes), decision, run))
-
-    def _is_expected(self, sizes: Sizes) -> bool:
-        """Whether sizes violate a condition."""
-        return any(self._is_violated(one, sizes) for one in self._conditions)
+        self.result.rejections.append(RejectedSizes(key, self.free.complete(sizes), decision, run))
 
     def _tie(self, names: set[str]) -> None:
         """Adds a group of dims, which is merged with the groups that have some of them."""
@@ -443,17 +424,10 @@ class _Hints:
 
 
 def probe(
-    source: Source, params: DimParams, requirements: Sequence[Requirement] = (), seconds: float = SECONDS
+    source: ModelSource, params: DimParams, requirements: Sequence[Requirement] = (), seconds: float = SECONDS
 ) -> Probes:
-    """Returns the result of the probes of an expanded model.
-
-    Args:
-        source: the model. It must not change afterwards.
-        params: the names of its dims.
-        requirements: the conditions of the model as far as they are known. The probes try to refute them.
-        seconds: the time for the probes.
-    """
-    return _Search(source, params, requirements, seconds).run()
+    """Returns the result of the probes of an expanded model."""
+    return _ProbeSearch(source, params, requirements, seconds).run()
 
 
 def format_sizes(sizes: Sizes) -> str:
@@ -462,13 +436,7 @@ def format_sizes(sizes: Sizes) -> str:
 
 
 def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes) -> bool:
-    """Whether a node with the requirement accepts sizes that do not satisfy it.
-
-    Args:
-        requirement: the requirement.
-        keys: the graph and the output of each Reshape node of the model.
-        probes: the result of the probes.
-    """
+    """Whether a node with the requirement accepts sizes that do not satisfy it."""
     condition = requirement.condition
     for sizes, run in probes.accepted:
         found = [run.decisions.get(keys[node]) for node in requirement.nodes]

@@ -1,23 +1,22 @@
 """Computes a model for concrete input shapes.
 
-Each name of an input dim gets the size from the shape. The size replaces the name everywhere in the model, so an input
-without a shape in the profile has it too.
+Each name of an input dim gets the size from the shape. Another input with this name gets the size too.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple, TypeAlias
 
 import onnx
 
 from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, Key
-from tensor_reshape.onnx.interpreter import Decision, Interpreter
-from tensor_reshape.onnx.models import ModelError, Source
+from tensor_reshape.onnx.interpreter import Decision, Dims, Interpreter
+from tensor_reshape.onnx.models import ModelError, ModelSource
+from tensor_reshape.onnx.probes import evaluate_dim
 from tensor_reshape.onnx.reports import describe_decision
-from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes
-from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, format_dim, format_dims
+from tensor_reshape.onnx.reshape_nodes import is_reshape
+from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format_dims
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.wire.json_messages import Json
 
@@ -78,48 +77,42 @@ class ProfileReport:
         }
 
 
-def run_profile(source: Source, shapes: Shapes, params: DimParams) -> ProfileReport:
-    """Returns what the nodes of an expanded model do with the shapes of a profile.
-
-    Raises:
-        ProfileError: an input does not exist, a rank is wrong, or a size is invalid or contradicts the model.
-    """
-    bound = bind_shapes(source.model, shapes, params)
-    run = Interpreter(source._replace(model=bound)).run({name: tuple(shape) for name, shape in shapes.items()})
+def run_profile(source: ModelSource, shapes: Shapes, params: DimParams) -> ProfileReport:
+    """Returns what the nodes of an expanded model do with the shapes of a profile."""
+    run = Interpreter(source).run(_bind_inputs(source.model.graph, shapes, params))
     labels = {
         (path, node.output[0]): node.name or node.output[0]
-        for path, graph in list_graphs(bound.graph)
+        for path, graph in list_graphs(source.model.graph)
         for node in graph.node
         if is_reshape(node)
     }
-    failures = tuple(str(failure) for failure in run.failures.values())
-    return ProfileReport(shapes=shapes, decisions=run.decisions, labels=labels, failures=failures)
+    return ProfileReport(shapes=shapes, decisions=run.decisions, labels=labels, failures=tuple(run.failures.values()))
 
 
-def bind_shapes(model: onnx.ModelProto, shapes: Shapes, params: DimParams) -> onnx.ModelProto:
-    """Returns a copy of a model with the input shapes of a profile.
-
-    Raises:
-        ProfileError: an input does not exist, a rank is wrong, or a size is invalid or contradicts the model.
-    """
+def _bind_inputs(graph: onnx.GraphProto, shapes: Shapes, params: DimParams) -> dict[str, Dims | None]:
+    """Returns the shapes of all inputs without a default value, with None for an unknown dim."""
     for name, shape in shapes.items():
         for place, value in enumerate(shape):
             _check_range(f"dim {place} of {name}", value)
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    inputs = {given.name: given.type for given in copy.graph.input}
+    inputs = {given.name: given.type for given in graph.input}
     given = [
         _Size(f"dim {place} of {name}", dim, shape[place])
         for name, shape in shapes.items()
         for place, dim in enumerate(_read_input(name, shape, inputs, params))
     ]
     sizes = _name_sizes(given)
-    for size in given:
-        _check_size(size, sizes)
-    _replace_names(copy, sizes, params)
-    for name, shape in shapes.items():
-        inputs[name].tensor_type.shape.CopyFrom(params.write_shape(shape))
-    return copy
+    for one in given:
+        _check_size(one, sizes)
+    bound: dict[str, Dims | None] = {name: tuple(shape) for name, shape in shapes.items()}
+    defaults = {tensor.name for tensor in (*graph.initializer, *(one.values for one in graph.sparse_initializer))}
+    for name, kind in inputs.items():
+        if name not in bound and name not in defaults and kind.tensor_type.HasField("shape"):
+            dims = params.read_declared(kind.tensor_type.shape)
+            bound[name] = tuple(evaluate_dim(dim, sizes) for dim in dims)
+            for dim, size in zip(dims, bound[name] or (), strict=True):
+                if size is not None:
+                    _check_range(format_dim(dim), size)
+    return bound
 
 
 class _Size(NamedTuple):
@@ -138,33 +131,23 @@ class _Size(NamedTuple):
 
 def _check_range(field: str, size: int) -> None:
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= MAX_DIM:
-        message = f"{field} is {size!r}; a size must be an integer from 0 to {MAX_DIM}"
-        raise ProfileError(message)
+        raise ProfileError(f"{field} is {size!r}; a size must be an integer from 0 to {MAX_DIM}")
 
 
 def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
-    """Returns the size of each name.
-
-    Raises:
-        ProfileError: a name has two sizes, or no size.
-    """
+    """Returns the size of each name."""
     sizes: dict[str, int] = {}
     for field, dim, value in given:
         name = find_name(dim)
         if name is not None and sizes.setdefault(name, value) != value:
-            message = f"{field} is {value}; the profile already has {format_dim(dim)} = {sizes[name]}"
-            raise ProfileError(message)
+            raise ProfileError(f"{field} is {value}; the profile already has {format_dim(dim)} = {sizes[name]}")
     for size in given:
         _solve_product(size, sizes)
     return sizes
 
 
 def _solve_product(size: _Size, sizes: dict[str, int]) -> None:
-    """Adds the size of the only name in a product such as `2*b`, if the name has no size yet.
-
-    Raises:
-        ProfileError: no size of the name gives the size of the product.
-    """
+    """Adds the size of the only name in a product such as `2*b`, if the name has no size yet."""
     field, dim, value = size
     expression = dim.expression if isinstance(dim, Dim) else None
     if expression is None or expression.divisors or len(expression.factors) != 1:
@@ -172,8 +155,7 @@ def _solve_product(size: _Size, sizes: dict[str, int]) -> None:
     name = expression.factors[0].name
     found, rest = divmod(value * expression.divisor, expression.coefficient)
     if rest and name not in sizes:
-        message = f"{field} is {value}; the model declares {format_dim(dim)}, which is {value} for no {name}"
-        raise ProfileError(message)
+        raise ProfileError(f"{field} is {value}; the model declares {format_dim(dim)}, which is {value} for no {name}")
     sizes.setdefault(name, found)
 
 
@@ -181,40 +163,22 @@ def _check_size(size: _Size, sizes: Mapping[str, int]) -> None:
     """Rejects a size that contradicts a declared number or product."""
     field, dim, value = size
     if isinstance(dim, Dim) and not dim.bounds.holds(value):
-        message = f"{field} is {value}; the model declares {format_dim(Dim(dim.bounds))}"
-        raise ProfileError(message)
-    declared = _evaluate(dim, sizes)
-    if not find_bounds(declared).holds(value):
-        text = format_dim(dim) if dim == declared else f"{format_dim(dim)} = {format_dim(declared)}"
+        raise ProfileError(f"{field} is {value}; the model declares {format_dim(Dim(dim.bounds))}")
+    declared = evaluate_dim(dim, sizes)
+    if declared not in {None, value}:
+        text = format_dim(dim) if dim == declared else f"{format_dim(dim)} = {declared}"
         message = f"{field} is {value}; the model declares {text}"
         raise ProfileError(message)
-
-
-def _replace_names(model: onnx.ModelProto, sizes: Mapping[str, int], params: DimParams) -> None:
-    """Replaces names by their sizes in all declared shapes of a model."""
-    for _, graph in list_graphs(model.graph):
-        for _, shape in list_shapes(graph):
-            for written, dim in zip(shape.dim, params.read_declared(shape), strict=True):
-                value = _evaluate(dim, sizes)
-                if isinstance(value, int):
-                    _check_range(format_dim(dim), value)
-                    written.dim_value = value
 
 
 def _read_input(
     name: str, shape: Sequence[int], inputs: Mapping[str, onnx.TypeProto], params: DimParams
 ) -> Sequence[AnyDim]:
-    """Returns the declared dims of an input.
-
-    Raises:
-        ProfileError: the model has no such tensor, or its rank is another one.
-    """
+    """Returns the declared dims of an input."""
     if name not in inputs:
-        message = f"the model has no input {name}; its inputs are {', '.join(inputs) or 'none'}"
-        raise ProfileError(message)
+        raise ProfileError(f"the model has no input {name}; its inputs are {', '.join(inputs) or 'none'}")
     if not inputs[name].HasField("tensor_type"):
-        message = f"the input {name} is not a tensor"
-        raise ProfileError(message)
+        raise ProfileError(f"the input {name} is not a tensor")
     if not inputs[name].tensor_type.HasField("shape"):
         return [None] * len(shape)
     dims = params.read_declared(inputs[name].tensor_type.shape)
@@ -223,15 +187,3 @@ def _read_input(
         message += f"{format_dims(dims)}, of rank {len(dims)}"
         raise ProfileError(message)
     return dims
-
-
-def _evaluate(dim: AnyDim, sizes: Mapping[str, int]) -> AnyDim:
-    """Returns the size of a dim if all of its names have sizes and the dim is a whole number, and otherwise the dim."""
-    expression = dim.expression if isinstance(dim, Dim) else None
-    if expression is None:
-        return dim
-    if not all(symbol.name in sizes for symbol in expression.symbols):
-        return dim
-    above = expression.coefficient * prod(sizes[symbol.name] for symbol in expression.factors)
-    below = expression.divisor * prod(sizes[symbol.name] for symbol in expression.divisors)
-    return above // below if below and above % below == 0 else dim

@@ -59,12 +59,7 @@ class Solution(NamedTuple):
 
 
 def solve(demands: Sequence[Demand], positive: AbstractSet[str] = frozenset()) -> Solution:
-    """Returns the values that follow from all demands, or demands that contradict each other.
-
-    Args:
-        demands: the demands.
-        positive: the names that are at least 1.
-    """
+    """Returns the values that follow from all demands, or demands that contradict each other."""
     return _Solver(demands, positive).run()
 
 
@@ -73,10 +68,6 @@ def find_contradiction(demands: Sequence[Demand], positive: AbstractSet[str] = f
 
     The demands come from as few nodes as possible. If there are more than `_MAX_SETS` sets to try, the result may come
     from more nodes. Each demand in the result is necessary, unless the solver has found more than `_MAX_CORE` demands.
-
-    Args:
-        demands: the demands.
-        positive: the names that are at least 1.
     """
     core = _shrink(solve(demands, positive).contradicting, positive)
     by_node: dict[int, list[Demand]] = {}
@@ -339,13 +330,7 @@ def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
 def find_requirements(
     nodes: Sequence[NodeConditions], inputs: AbstractSet[str], formulas: Iterable[str] = ()
 ) -> tuple[tuple[Requirement, ...], tuple[Demand, ...]]:
-    """Returns the requirements of a model, and a smallest set of conditions that no input with elements satisfies.
-
-    Args:
-        nodes: the conditions of each Reshape node.
-        inputs: the names of the input dims.
-        formulas: names that are formulas, such as `floor(h/2)`.
-    """
+    """Returns the requirements of a model, and a smallest set of conditions that no input with elements satisfies."""
     names = {*inputs, *(name for name in formulas if (tree := read_formula(name)) and list_words(tree) <= inputs)}
     # Two nodes may call different dims by the same position, such as `data[0]`. Conditions with positions are not used.
     demands: dict[tuple[str, Condition], list[Demand]] = {}

@@ -145,14 +145,7 @@ def is_reshape(node: onnx.NodeProto) -> bool:
 
 
 def name_graph(graph: str, outputs: Sequence[str], name: str, attribute: str) -> str:
-    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost.
-
-    Args:
-        graph: the path of the graph with the node.
-        outputs: the outputs of the node.
-        name: the name of the node.
-        attribute: the attribute of the node that contains the graph.
-    """
+    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost."""
     output = next(filter(None, outputs), name)  # an optional output that is not used has an empty name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
@@ -216,20 +209,16 @@ def _find_target(
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the indices of items that, in a run in which the node does not fail, copy a dim other than 0.
-
-    Args:
-        target: the target of a node with special_zero, with None for an unknown item.
-        data: the known part of the data shape. The value is None if the rank of the data is unknown.
-    """
+    """Returns the indices of items that, in a run in which the node does not fail, copy a dim other than 0."""
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
         return tuple(sorted(suspects))
-    suspects = {place for place in suspects if not _are_zero_together(target[place], data[place : place + 1])}
+    suspects = {place for place in suspects if not _list_names([target[place]]) <= _list_names(data[place : place + 1])}
     names = _list_names((*target, *data)) if suspects else frozenset[str]()
     if len(names) > _MAX_NAMES:
         return tuple(sorted(suspects))
-    copying = {place for zeros in _list_choices(names) for place in _find_copies(target, data, zeros)}
+    choices = (set(some) for count in range(1, len(names) + 1) for some in combinations(sorted(names), count))
+    copying = {place for zeros in choices for place in _find_copies(target, data, zeros)}
     return tuple(sorted(suspects & copying))
 
 
@@ -244,15 +233,7 @@ def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
     )
 
 
-def _are_zero_together(item: AnyDim, copied: Sequence[AnyDim]) -> bool:
-    return _list_names([item]) <= _list_names(copied)
-
-
-def _list_choices(names: AbstractSet[str]) -> Iterator[frozenset[str]]:
-    return (frozenset(chosen) for count in range(1, len(names) + 1) for chosen in combinations(sorted(names), count))
-
-
-def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str]) -> set[int]:
+def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: AbstractSet[str]) -> set[int]:
     """Returns the items that copy a dim other than 0 if exactly these names have the value 0.
 
     The result is empty if the node fails.
@@ -264,12 +245,12 @@ def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozen
     return set() if _fails(target, data, zeros, has_zero=bool(copied_zeros)) else copies - copied_zeros
 
 
-def _fails(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str], *, has_zero: bool) -> bool:
+def _fails(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: AbstractSet[str], *, has_zero: bool) -> bool:
     if -1 in target:
         return has_zero
     is_empty = any(_is_zero(dim, zeros) for dim in data)
     return has_zero != is_empty and not (is_empty and None in target)  # an unknown item of the requested shape may be 0
 
 
-def _is_zero(dim: AnyDim, zeros: frozenset[str]) -> bool:
+def _is_zero(dim: AnyDim, zeros: AbstractSet[str]) -> bool:
     return dim == 0 or not zeros.isdisjoint(_list_names([dim]))

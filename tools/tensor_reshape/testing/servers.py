@@ -97,8 +97,7 @@ def _read_address(process: subprocess.Popen[str]) -> str:
     """Reads the server's address from its log. A thread then reads and discards all later lines."""
     log = process.stderr
     if log is None:
-        message = "the log of the server is not captured"
-        raise RuntimeError(message)
+        raise RuntimeError("the log of the server is not captured")
     lines = deque[str](maxlen=_KEPT_LINES)
     # If the server does not start in time, it is killed, so that the thread that reads its log ends.
     timer = Timer(_START_SECONDS, process.kill)
