@@ -15,7 +15,7 @@ import pytest
 from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, LimitError, Reason
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, choose_timeout
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.server.config import Config

@@ -41,7 +41,7 @@ from tensor_reshape.runtime.lazy_imports import build_getters
 
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
-    from tensor_reshape.client.packed_tensors import PackedTensor
+    from tensor_reshape.client.arrays import PackedTensor
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Progress, Transfer
     from tensor_reshape.wire.health import HealthStatus
@@ -96,7 +96,7 @@ _LATER = {
     "Feature": "tensor_reshape.wire.servers",
     "HealthStatus": "tensor_reshape.wire.health",
     "OperationInfo": "tensor_reshape.wire.servers",
-    "PackedTensor": "tensor_reshape.client.packed_tensors",
+    "PackedTensor": "tensor_reshape.client.arrays",
     "Progress": "tensor_reshape.client.transfers",
     "ServerInfo": "tensor_reshape.wire.servers",
     "ServerLimits": "tensor_reshape.wire.servers",

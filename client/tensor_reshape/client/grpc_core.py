@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 import grpc
 
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
-from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transports import Transport, check_answer
 
 try:
@@ -64,7 +64,9 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
         grpc_api: "auto" for calls on gRPC's core if possible; "public" for grpcio's public API.
         interceptors: gRPC interceptors. With interceptors, the public API is used.
     """
-    core = channel._channel if is_supported() and _is_plain(channel) else None  # type: ignore[attr-defined] # private
+    # If an instrumentation has wrapped the channel with an interceptor, for example, it must see every call.
+    is_plain = is_supported() and type(channel) is _channel.Channel
+    core = channel._channel if is_plain else None  # type: ignore[attr-defined] # private
     find_state = partial(_find_state, core)
     if core is None or interceptors or grpc_api == "public":
         # Without interceptors, `intercept_channel` returns the channel itself.
@@ -120,15 +122,6 @@ class CoreTransport(Transport):
             # An unknown status code becomes UNKNOWN, as in gRPC's core itself.
             raise build_error(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing_metadata)
         return check_answer(message.message())
-
-
-def _is_plain(channel: grpc.Channel) -> bool:
-    """Whether a channel object is grpcio's own.
-
-    If an instrumentation, for example, has wrapped the channel with an interceptor, the interceptor must see every
-    call.
-    """
-    return type(channel) is _channel.Channel
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:

@@ -10,17 +10,17 @@ from weakref import WeakSet
 import grpc
 
 from tensor_reshape.client.contexts import (
+    TRACE_KEY,
     CallOptions,
     CheckedMetadata,
     ClientContext,
+    Deadline,
     Metadata,
     build_metadata,
     check_metadata,
 )
-from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.retries import RetryBudget
 from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
-from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
@@ -68,7 +68,8 @@ class Endpoint:
         target: the target, as for `Client`.
         credentials: TLS credentials. None means a connection in plain text.
         is_foreign: whether this process was forked from the process that created the client.
-        budget: the retry budget, which all calls share.
+        budget: the retry budget, which all calls share. It also says whether the client is closed.
+        read_trace: returns the current trace of the caller, which each call sends. None if tracing is off.
     """
 
     def __init__(
@@ -88,17 +89,13 @@ class Endpoint:
         self.budget = RetryBudget()
         self._timeout = choose_timeout(timeout)  # this default timeout applies to calls without their own timeout
         self.is_foreign = False
-        self._read_trace: Callable[[], CheckedMetadata] | None = None  # the tracing hook, or None if tracing is off
+        self.read_trace: Callable[[], CheckedMetadata] | None = None
         _endpoints.add(self)
 
     @property
     def metadata(self) -> CheckedMetadata:
         """Returns the metadata of a call that begins now."""
         return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
-
-    def close(self) -> None:
-        """Closes the client for new calls and retries."""
-        self.budget.close()
 
     def require_open(self) -> None:
         """Checks that the client may begin calls.
@@ -116,11 +113,6 @@ class Endpoint:
             raise RuntimeError(message)
         message = f"the client of {self.target} is closed: make calls inside its `with` block, or create another client"
         raise ValueError(message)
-
-    def close_after_fork(self) -> None:
-        """Closes the client in a forked process, because its connections and gRPC's threads belong to the parent."""
-        self.is_foreign = self.is_foreign or not self.budget.is_closed
-        self.close()
 
     def choose_timeout(self, timeout: float | None) -> float | None:
         """Returns the timeout of a call in seconds, or None for no timeout.
@@ -140,29 +132,9 @@ class Endpoint:
             ValueError: the timeout, the metadata or the request id is invalid.
         """
         metadata = self._check_authorization(build_metadata(options)) if options else ()
-        if self._read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
-            metadata = (*metadata, *self._read_trace())
+        if self.read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
+            metadata = (*metadata, *self.read_trace())
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
-
-    def pass_traces_on(self) -> None:
-        """Makes each call send the current trace of the caller.
-
-        Raises:
-            ImportError: OpenTelemetry is not installed.
-        """
-        self._read_trace = find_trace_reader()
-
-    def describe(self, kind: str) -> str:
-        """Returns the representation of a client, without credentials and metadata."""
-        states = ("TLS" if self.credentials else "", "closed" if self.budget.is_closed else "")
-        return f"<{', '.join([f'{kind} of {self.target}', *filter(None, states)])}>"
-
-    def reject_pickling(self, kind: str) -> TypeError:
-        """Returns the error for pickling or copying a client."""
-        return TypeError(
-            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create one in each "
-            "process, and share it between the threads of the process"
-        )
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
         if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
@@ -175,8 +147,10 @@ _endpoints = WeakSet[Endpoint]()
 
 
 def _close_all_after_fork() -> None:
+    # In a forked process, the connections of a client and gRPC's threads belong to the parent.
     for endpoint in _endpoints:
-        endpoint.close_after_fork()
+        endpoint.is_foreign = endpoint.is_foreign or not endpoint.budget.is_closed
+        endpoint.budget.close()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
@@ -260,7 +234,9 @@ def choose_timeout(seconds: float) -> float | None:
         TypeError: the timeout is not a number.
         ValueError: the timeout is not above 0.
     """
-    _check_number(seconds)
+    if not hasattr(seconds, "__float__"):
+        message = f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout"
+        raise TypeError(message)
     if not seconds > 0:  # also rejects nan
         message = f"timeout is {seconds}; it must be above 0 seconds"
         raise ValueError(message)
@@ -293,12 +269,6 @@ def check_chunk_bytes(size: int) -> int:
 def _check_credentials(credentials: object) -> None:
     if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
         message = f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS"
-        raise TypeError(message)
-
-
-def _check_number(seconds: object) -> None:
-    if not hasattr(seconds, "__float__"):
-        message = f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout"
         raise TypeError(message)
 
 

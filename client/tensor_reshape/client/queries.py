@@ -256,7 +256,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
                 Reason.DIM_SYNTAX_INVALID, error.message, path, index=place, value=dim
             ) from None
     if isinstance(dim, Dim | Expression | Symbol):
-        return _index_dim(_check_factors(_name_dim(dim), f"{field}[{place}]", place))
+        return _read_named(dim, f"{field}[{place}]", place)
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
@@ -267,40 +267,24 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     return Dim(Interval(low, None if high is None else read_integer(high, f"the maximum of {field}", place)))
 
 
-def _name_dim(name: Dim | Expression | Symbol) -> Dim:
-    if isinstance(name, Dim):
-        return name
-    return Dim(ANY, name if isinstance(name, Expression) else Expression(1, (name,)))
-
-
-def _check_factors(dim: Dim, path: str, place: int) -> Dim:
-    """Returns a parsed dimension. Like a server, rejects an expression with too many symbols."""
-    # The number of symbols is checked before the expression is simplified, because simplifying takes longer with more
-    # symbols.
-    count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
-    if count > MAX_FACTORS:
-        raise reject_factors(count, path, place)
-    return dim
-
-
-def _index_bounds(low: int, high: int | None) -> Interval:
-    return Interval(index(low), None if high is None else index(high))
-
-
-def _index_dim(dim: Dim) -> Dim:
+def _read_named(name: Dim | Expression | Symbol, path: str, place: int) -> Dim:
     """Returns a dimension in the form of the API. Factors are ordered by name, and a symbol has its own bounds."""
-    bounds, expression = (
-        _index_bounds(*dim.bounds),
-        None if dim.expression is None else _index_expression(dim.expression),
+    if not isinstance(name, Dim):
+        name = Dim(ANY, name if isinstance(name, Expression) else Expression(1, (name,)))
+    bounds, expression = _index_bounds(name.bounds), name.expression
+    if expression is None:
+        return Dim(bounds)
+    # Like a server, the client counts the symbols before it simplifies the expression, because simplifying takes longer
+    # with more symbols.
+    if len(expression.symbols) > MAX_FACTORS:
+        raise reject_factors(len(expression.symbols), path, place)
+    coefficient, factors, divisor, divisors = expression.map_factors(
+        lambda symbol: Symbol(symbol.name, _index_bounds(symbol.bounds))
     )
-    symbol = None if expression is None else expression.symbol
-    return Dim(bounds, expression) if symbol is None else bound_dim(bounds.meet(symbol.bounds), expression)
+    named = make_expression(index(coefficient), factors, index(divisor), divisors)
+    return Dim(bounds, named) if named.symbol is None else bound_dim(bounds.meet(named.symbol.bounds), named)
 
 
-def _index_expression(expression: Expression) -> Expression:
-    coefficient, factors, divisor, divisors = expression.map_factors(_index_symbol)
-    return make_expression(index(coefficient), factors, index(divisor), divisors)
-
-
-def _index_symbol(symbol: Symbol) -> Symbol:
-    return Symbol(symbol.name, _index_bounds(*symbol.bounds))
+def _index_bounds(bounds: Interval) -> Interval:
+    low, high = bounds
+    return Interval(index(low), None if high is None else index(high))

@@ -80,7 +80,11 @@ class InferredShape(Sequence[AnyDim]):
         >>> shape.find_violations({"batch": 2, "h": 8})
         []
         """
-        declared = self._list_declared()
+        if self._declare is None:
+            symbols = [symbol for condition in self.conditions for symbol in condition.list_symbols()]
+            declared: Mapping[str, Interval] = {symbol.name: symbol.bounds for symbol in symbols}
+        else:
+            declared = self._declare()
         sizes = {name: index(value) for name, value in values.items()}
         for name, size in sizes.items():
             bounds = declared.get(name)
@@ -94,11 +98,6 @@ class InferredShape(Sequence[AnyDim]):
                 raise ValueError(message)
         bound = [condition for condition in self.conditions if condition.symbols <= sizes.keys()]
         return [condition for condition in bound if not condition.holds(sizes)]
-
-    def _list_declared(self) -> Mapping[str, Interval]:
-        if self._declare is not None:
-            return self._declare()
-        return {symbol.name: symbol.bounds for condition in self.conditions for symbol in condition.list_symbols()}
 
     def __len__(self) -> int:
         """The rank.

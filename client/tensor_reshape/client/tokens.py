@@ -16,7 +16,6 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import grpc
 
@@ -84,19 +83,6 @@ class FileToken(Token):
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
-class Authorization(NamedTuple):
-    """How a client authenticates.
-
-    Attributes:
-        credentials: the channel credentials. None means a connection in plain text.
-        token: the token for the metadata of each call. The value is None if the client has no token, or if gRPC's core
-            adds the token.
-    """
-
-    credentials: grpc.ChannelCredentials | None
-    token: Token | None
-
-
 def authorize(
     target: str,
     credentials: grpc.ChannelCredentials | None,
@@ -104,8 +90,10 @@ def authorize(
     token_file: str | os.PathLike[str] | None,
     *,
     allow_plaintext: bool,
-) -> Authorization:
-    """Returns the credentials and the token with which a client of `target` authenticates.
+) -> tuple[grpc.ChannelCredentials | None, Token | None]:
+    """Returns the channel credentials, and the token for the metadata of each call.
+
+    The token is None if the client has no token, or if gRPC's core adds the token.
 
     Args:
         target: the target, as for `Client`.
@@ -121,7 +109,7 @@ def authorize(
     """
     given = _read_token(token, token_file)
     if given is None or (credentials is None and allow_plaintext and is_local(target)):
-        return Authorization(credentials, given)
+        return credentials, given
     if credentials is None:
         message = (
             "a token needs TLS: pass credentials=grpc.ssl_channel_credentials(), or allow_plaintext_token=True if the "
@@ -129,9 +117,9 @@ def authorize(
         )
         raise ValueError(message)
     if is_tls(credentials):
-        return Authorization(credentials, given)
+        return credentials, given
     calls = grpc.metadata_call_credentials(_TokenPlugin(given), name="token")
-    return Authorization(grpc.composite_channel_credentials(credentials, calls), None)
+    return grpc.composite_channel_credentials(credentials, calls), None
 
 
 def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) -> Token | None:

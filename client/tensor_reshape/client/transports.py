@@ -24,9 +24,9 @@ from weakref import WeakSet
 
 import grpc
 
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.errors import ResponseError, ServiceError
-from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE

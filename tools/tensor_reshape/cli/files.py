@@ -20,7 +20,7 @@ from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.progress_bars import Advance, draw_progress
 from tensor_reshape.cli.sources import Source, open_bytes, open_source
 from tensor_reshape.client import CallTimeoutError, PackedTensor
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.requests import Arguments, plan_reshape
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import OPERATIONS

@@ -25,7 +25,7 @@ from tensor_reshape.cli.parameter_types import (
     ServerAddress,
 )
 from tensor_reshape.client import use_fast_polling
-from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from tensor_reshape.client import Client

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tensor_reshape.client.targets import check_target
+from tensor_reshape.client.arguments import check_target
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType, find_data_type
 from tensor_reshape.rules.errors import InvalidRequestError

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Case, Size, list_cases
 from tensor_reshape.conformance.programs import ProgramError, Reply, build_function_command, run_program, split_command
 from tensor_reshape.conformance.results import Result, judge_reply
