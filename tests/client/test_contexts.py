@@ -27,7 +27,7 @@ from tensor_reshape.client.contexts import (
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import encode_batch_response
 from tensor_reshape.wire.inference import build_infer_response
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 SIX = np.arange(6, dtype=np.float32)
 PAIRS = [("tenant", "a"), ("key-bin", b"\x00\xff")]

@@ -20,7 +20,7 @@ from tensor_reshape.client.options import Endpoint, build_channel_options, check
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc import options as server_options
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
+from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 
 NOBODY = "127.0.0.1:1"
 TLS = grpc.ssl_channel_credentials()

@@ -17,7 +17,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.streams import Chunk, decode_stream_request, encode_accept, encode_chunk
+from tensor_reshape.wire.reshapes import Chunk, decode_stream_request, encode_accept, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)

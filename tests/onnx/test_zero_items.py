@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tensor_reshape.onnx.zero_items import list_copying_items
 from tensor_reshape.rules.dims import AnyDim, Dim
-from tensor_reshape.rules.shape_parser import parse_shape
+from tensor_reshape.rules.notation import parse_shape
 
 # the target, the data; the items that copy
 RESULTS: dict[tuple[str, str], tuple[int, ...]] = {

@@ -51,9 +51,8 @@ from tensor_reshape.client.transfers import Handover, Pauses, ReshapeOptions, St
 from tensor_reshape.rules.errors import LimitError, ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
-from tensor_reshape.wire.servers import ServerInfo
+from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
 Like = TypeVar("Like")
 

@@ -32,7 +32,7 @@ from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
+from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 
 Interceptor = TypeVar("Interceptor")
 

@@ -18,8 +18,7 @@ from tensor_reshape.client.transfers import Pauses
 from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
-from tensor_reshape.wire.request_ids import find_request_id
-from tensor_reshape.wire.status import decode_brief_rejection, decode_rejection
+from tensor_reshape.wire.status import decode_brief_rejection, decode_rejection, find_request_id
 
 _KINDS: dict[StatusCode, type[ServiceError]] = {
     StatusCode.UNAVAILABLE: UnavailableError,

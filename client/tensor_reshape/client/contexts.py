@@ -12,7 +12,7 @@ from typing import Self, TypedDict
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.runtime.lazy_imports import advise_install
-from tensor_reshape.wire.request_ids import (
+from tensor_reshape.wire.status import (
     MAX_REQUEST_ID_CHARACTERS,
     REQUEST_ID_KEY,
     find_request_id,

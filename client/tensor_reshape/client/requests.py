@@ -36,9 +36,15 @@ from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import AnyQuestion, KnownQuestion, Question, ShapeRequest
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
-from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVER_INFO
-from tensor_reshape.wire.servers import ServerInfo, decode_server_info
+from tensor_reshape.wire.servers import (
+    CHECK_METHOD,
+    HealthStatus,
+    ServerInfo,
+    decode_check_response,
+    decode_server_info,
+    encode_check_request,
+)
 from tensor_reshape.wire.tensors import TensorView
 
 Answer = TypeVar("Answer")

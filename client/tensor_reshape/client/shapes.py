@@ -8,9 +8,8 @@ from operator import index
 from typing import Any, TypeAlias, overload
 
 from tensor_reshape.rules.conditions import Condition
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
-from tensor_reshape.rules.questions import Origin, ShapeAnswer
+from tensor_reshape.rules.questions import DimGroup, Origin, ShapeAnswer
 
 Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
 """Returns the declared bounds of the dims of a query, by name or position."""

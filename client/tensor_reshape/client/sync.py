@@ -52,9 +52,8 @@ from tensor_reshape.client.transports import StartedCall, Transport
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
-from tensor_reshape.wire.servers import ServerInfo
+from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")

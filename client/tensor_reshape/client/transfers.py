@@ -23,10 +23,8 @@ from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.requests import Expected, Plan, check_keywords, check_output, decode_answer, reject_array
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
-from tensor_reshape.wire.packed_elements import pack, unpack
-from tensor_reshape.wire.reshapes import ReshapeCall
-from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
+from tensor_reshape.wire.arrays import DTYPES, Array, pack, unpack, view_bytes
+from tensor_reshape.wire.reshapes import Chunk, ReshapeCall, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
 LONG_SECONDS = 1.0

@@ -135,13 +135,10 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
             is_plain, product = False, 0 if kind is _LITERAL else product
     copies_cancel = question.operation.copies_cancel
     cancelled = _find_cancelled(copied, inferred, copies_cancel=copies_cancel) if copied else ()
-    may_copy = () if is_plain else _find_copyable(question, kinds)
+    may_copy: Sequence[int] = ()
+    if question.special_zero and not is_plain:
+        may_copy = [index for index, kind in enumerate(kinds) if kind is _UNKNOWN]
     return Target(kinds, dims, copied, inferred, cancelled, product, may_copy, is_plain, copies_cancel, rejection)
-
-
-def _find_copyable(question: AnyQuestion, kinds: Sequence[Kind]) -> Sequence[int]:
-    """Returns the indices of the unknown items that would copy if they were 0."""
-    return [index for index, kind in enumerate(kinds) if kind is _UNKNOWN] if question.special_zero else ()
 
 
 def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | None) -> Kind:
@@ -163,18 +160,3 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
     if question.data is not None and index >= len(question.data):
         raise reject_copy(question, index)
     return _COPIED
-
-
-UNKNOWN_TARGET: Target[AnyDim] = Target(
-    kinds=(),
-    dims=(),
-    copied=(),
-    inferred=None,
-    cancelled=(),
-    product=1,
-    may_copy=(),
-    is_plain=False,
-    copies_cancel=False,
-    rejection=None,
-)
-"""The target of a query that knows nothing about the requested shape."""

@@ -7,10 +7,9 @@ become UNKNOWN, because a newer server may send such values.
 from collections.abc import Sequence
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, InvalidRequestError, Reason, clip_text
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import DimGroup, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
     decode_dims,

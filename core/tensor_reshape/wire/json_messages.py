@@ -74,7 +74,7 @@ def parse_json(text: str, path: str = "the body") -> Json:
     try:
         document = DECODER.decode(text)
     except (ValueError, RecursionError) as error:  # `int` raises ValueError for too many digits
-        raise reject_text(error, path) from None
+        raise reject_json(f"{path} is not JSON{_find_cause(error)}") from None
     if not isinstance(document, dict):
         problem = f"{path} is not a JSON object"
         raise reject_json(problem)
@@ -251,11 +251,6 @@ def _restore_numbers(record: Json, kind: Descriptor) -> None:
         elif field.message_type is not None:
             for item in value if isinstance(value, list) else [value]:
                 _restore_numbers(item, field.message_type)
-
-
-def reject_text(error: Exception, path: str) -> InvalidRequestError:
-    """Returns the error of a text that is not JSON, for an exception of the parser."""
-    return reject_json(f"{path} is not JSON{_find_cause(error)}")
 
 
 def reject_json(text: str, field: str = "") -> InvalidRequestError:

@@ -13,9 +13,9 @@ from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, Connection, connection_options
 from tensor_reshape.cli.parameter_types import OperationName, PartialDims, PartialShape
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable
+from tensor_reshape.rules.questions import DimGroup
 
 if TYPE_CHECKING:
     from tensor_reshape.client import Client

@@ -18,8 +18,8 @@ from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType, find_data_type
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.notation import parse_shape, split_items
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, find_operation
-from tensor_reshape.rules.shape_parser import parse_shape, split_items
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -88,7 +88,7 @@ class PartialShape(NamedTuple):
 
 
 class _Notation(_Type):
-    """The parameter type of a text in a notation of `rules.shape_parser`."""
+    """The parameter type of a text in a notation of `rules.notation`."""
 
     def _parse(self, text: str, name: str) -> object:
         raise NotImplementedError

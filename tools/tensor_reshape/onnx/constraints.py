@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import ANY, Expression, Interval
-from tensor_reshape.rules.roots import find_exact_root
+from tensor_reshape.rules.products import find_exact_root
 
 _MAX_SETS = 20_000
 """The largest number of node sets that the search for a smallest set tries."""

@@ -22,8 +22,7 @@ from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.cases import Case
 from tensor_reshape.rules.solvers.equations import Monomial, System, build_system, find_range
-from tensor_reshape.rules.solvers.facts import Facts
-from tensor_reshape.rules.solvers.implied import DIVIDES, EQUAL, RANGE
+from tensor_reshape.rules.solvers.facts import DIVIDES, EQUAL, RANGE, Facts
 from tensor_reshape.rules.targets import Target
 
 

@@ -1,16 +1,17 @@
-"""The output in closed form, if the target consists of numbers above 0, copies and at most one -1.
+"""The output in closed form: of known shapes, or if the target consists of numbers above 0, copies and at most one -1.
 
-Any number of input dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of
-this kind and need no search. The value of the -1 is a fraction. The numerator of the fraction is a number times the
-unknown dims that are not copied, and the denominator is a number. The closed form applies if the numerator has at most
-one unknown dim, or if the fraction in lowest terms has the denominator 1.
+Known shapes need one division or one comparison of exact integers (`solve_exactly`). Otherwise, any number of input
+dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of this kind and need no
+search. The value of the -1 is a fraction. The numerator of the fraction is a number times the unknown dims that are not
+copied, and the denominator is a number. The closed form applies if the numerator has at most one unknown dim, or if the
+fraction in lowest terms has the denominator 1.
 
-The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all queries
-that must be rejected, are left to `solvers.cases`.
+The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all partially
+known queries that must be rejected, are left to `solvers.cases`.
 """
 
 from collections.abc import Hashable, Sequence
-from math import gcd
+from math import gcd, prod
 from typing import NamedTuple
 
 from tensor_reshape.rules.dims import (
@@ -26,6 +27,8 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name, read_multiple
+from tensor_reshape.rules.questions import KnownQuestion
+from tensor_reshape.rules.rejections import reject_overflow, reject_remainder, reject_volume, reject_zero_volume
 from tensor_reshape.rules.solvers.conditions import (
     NO_CONDITIONS,
     Conditions,
@@ -33,6 +36,44 @@ from tensor_reshape.rules.solvers.conditions import (
     list_single_conditions,
 )
 from tensor_reshape.rules.targets import Target
+
+
+def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
+    """Returns the output dims of a query with known shapes.
+
+    Lemma: cancelled-volumes.
+
+    Raises:
+        InvalidRequestError: MINUS_ONE_WITH_ZERO_VOLUME, NOT_DIVISIBLE, DIM_OVERFLOW or VOLUME_MISMATCH.
+    """
+    data, inferred, cancelled = question.data, target.inferred, target.cancelled
+    want = target.product
+    # `have` is the product of the data dims and `want` is the product of the requested items. A rejection shows both
+    # products.
+    if cancelled:
+        have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
+    else:
+        have = prod(data)
+        # `target.product` contains only the literal items, so the copied dims are multiplied here.
+        for index in target.copied:
+            want *= data[index]
+    if inferred is None:
+        if have != want:
+            raise reject_volume(question, have, want)
+        return tuple(target.dims)
+    if want == 0:
+        raise reject_zero_volume(question, inferred)
+    quotient, remainder = divmod(have, want)
+    if remainder:
+        raise reject_remainder(question, inferred, have, want)
+    if quotient > MAX_DIM:
+        raise reject_overflow(question, inferred, quotient)
+    # Rule 4 holds without a further check. The output has as many elements as the data, because the divisor times the
+    # quotient is the dividend, and the data and the output both contain the cancelled dims.
+    output = list(target.dims)
+    output[inferred] = quotient
+    return tuple(output)
+
 
 _NONE = Interval(1, 0)
 
