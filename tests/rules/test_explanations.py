@@ -142,7 +142,7 @@ def test_conditions_and_bounds_of_a_contradiction_have_no_solution(question: Any
 def test_contradiction_contains_an_expression_whose_names_cancel():
     four = Dim(Interval(0, 1), Expression(4, (Symbol("N"),), 1, (Symbol("N"),)))
     question = Question(STATIC_RESHAPE, [None, four], [four, -1, None], special_zero=False, expected=(4, None, None))
-    assert str(_explain_rejection(question)).endswith(", but 4*N/N is 0..1")
+    assert ", but 4*N/N is 0..1" in str(_explain_rejection(question))
 
 
 def test_error_message_lists_accepted_values_only_if_specific():

@@ -91,14 +91,11 @@ __all__ = [
 _LATER = {
     "AsyncClient": "tensor_reshape.client.aio",
     "Client": "tensor_reshape.client.sync",
-    "Feature": "tensor_reshape.wire.servers",
-    "HealthStatus": "tensor_reshape.wire.servers",
-    "OperationInfo": "tensor_reshape.wire.servers",
     "PackedTensor": "tensor_reshape.client.arrays",
-    "Progress": "tensor_reshape.client.transfers",
-    "ServerInfo": "tensor_reshape.wire.servers",
-    "ServerLimits": "tensor_reshape.wire.servers",
-    "Transfer": "tensor_reshape.client.transfers",
+    **dict.fromkeys(("Progress", "Transfer"), "tensor_reshape.client.transfers"),
+    **dict.fromkeys(
+        ("Feature", "HealthStatus", "OperationInfo", "ServerInfo", "ServerLimits"), "tensor_reshape.wire.servers"
+    ),
 }
 
 if not TYPE_CHECKING:  # type checkers do not see this function, because they would otherwise accept every name

@@ -515,8 +515,7 @@ def _choose_error(error: BaseException) -> BaseException:
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
         return error  # a cancellation is returned unchanged, because asyncio requires the same exception object
-    message = "the client was closed"
-    return ServiceError(message, grpc.StatusCode.CANCELLED)
+    return ServiceError("the client was closed", grpc.StatusCode.CANCELLED)
 
 
 def _is_being_cancelled() -> bool:

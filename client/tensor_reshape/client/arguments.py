@@ -86,8 +86,7 @@ def require_flag(special_zero: object) -> None:
         TypeError: the flag is missing.
     """
     if special_zero is REQUIRED:
-        message = f"special_zero is missing: {_FLAG_MEANING}"
-        raise TypeError(message)
+        raise TypeError(f"special_zero is missing: {_FLAG_MEANING}")
 
 
 def check_flag(special_zero: object) -> bool | None:
@@ -102,8 +101,7 @@ def check_flag(special_zero: object) -> bool | None:
         return special_zero
     require_flag(special_zero)
     if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
-        message = f"special_zero is {_show(special_zero)}, not a bool: {_FLAG_MEANING}"
-        raise TypeError(message)
+        raise TypeError(f"special_zero is {_show(special_zero)}, not a bool: {_FLAG_MEANING}")
     return None if special_zero is None else bool(special_zero)
 
 
@@ -124,8 +122,7 @@ def read_integer(value: object, field: str, place: int | None = None) -> int:
     if is_bool:
         advice = f"{int(value)}"  # type: ignore[call-overload] # raises if it is not a number
     path = field if place is None else f"{field}[{place}]"
-    message = f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}"
-    raise TypeError(message)
+    raise TypeError(f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}")
 
 
 def read_integers(items: object, field: str) -> tuple[int, ...]:
@@ -152,18 +149,15 @@ def check_shape(items: object, field: str) -> Iterable[object]:
     """
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
-        message = f"{field} is the {kind} {_show(items)}, not a sequence of dims: write a list, such as [2, 3]"
-        raise TypeError(message)
+        raise TypeError(f"{field} is the {kind} {_show(items)}, not a sequence of dims: write a list, such as [2, 3]")
     rank = getattr(items, "ndim", 1)
     if isinstance(items, Iterable) and rank == 1:
         return items
     if rank > 1:
-        message = f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list"
-        raise TypeError(message)
+        raise TypeError(f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list")
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
     advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # checked above
-    message = f"{field} is {_show(items)}, not a sequence of dims: write {advice}"
-    raise TypeError(message)
+    raise TypeError(f"{field} is {_show(items)}, not a sequence of dims: write {advice}")
 
 
 def read_operation(name: object) -> Operation:
@@ -193,8 +187,7 @@ def read_data_type(value: object, field: str = "data_type") -> DataType:
     if data_type is not None:
         return data_type
     if name is None:
-        message = f"{field} is {_show(value)}: write a DataType or its name, such as 'f32' or 'float32'"
-        raise TypeError(message)
+        raise TypeError(f"{field} is {_show(value)}: write a DataType or its name, such as 'f32' or 'float32'")
     served = format_data_types(frozenset(DataType))
     nearest = get_close_matches(name.lower(), served.split(", "), n=1)
     hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
@@ -251,13 +244,11 @@ def check_target(target: object) -> str:
         ValueError: the target is not `host:port` and has no scheme of gRPC.
     """
     if not isinstance(target, str):
-        message = f"target is {target!r}: write {_suggest(target)}"
-        raise TypeError(message)
+        raise TypeError(f"target is {target!r}: write {_suggest(target)}")
     found = _ADDRESS.fullmatch(target)
     if target.startswith(_SCHEMES) or (found and 0 < int(found[2]) <= _MAX_PORT):
         return target
-    message = f"target is {target!r}; use host:port, dns:///host:port or unix:PATH: {_explain(target)}"
-    raise ValueError(message)
+    raise ValueError(f"target is {target!r}; use host:port, dns:///host:port or unix:PATH: {_explain(target)}")
 
 
 def _explain(target: str) -> str:

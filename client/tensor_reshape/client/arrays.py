@@ -103,8 +103,7 @@ def read_array(array: object, field: str) -> Array:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
     if isinstance(array, MaskedArray):  # `np.asarray` would remove the mask without an error
-        message = f"{field} has masked elements, which cannot be sent: fill the array first"
-        raise TypeError(message)
+        raise TypeError(f"{field} has masked elements, which cannot be sent: fill the array first")
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     if isinstance(array, bytes):
@@ -123,8 +122,7 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
     try:
         return np.asarray(items)
     except ValueError as error:
-        message = f"{field} has rows of different lengths: reshape each row separately ({error})"
-        raise ValueError(message) from error
+        raise ValueError(f"{field} has rows of different lengths: reshape each row separately ({error})") from error
 
 
 def _holds_arrays(items: Sequence[object]) -> bool:
@@ -141,8 +139,7 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
     """Returns a numpy array over the memory of a torch tensor, with the tensor's strides."""
     for has_trouble, state, instead in _TROUBLES:
         if has_trouble(tensor):
-            message = f"{field} is a torch tensor {state} ({tensor.dtype}, {tensor.device}): pass {instead}"
-            raise TypeError(message)
+            raise TypeError(f"{field} is a torch tensor {state} ({tensor.dtype}, {tensor.device}): pass {instead}")
     name = str(tensor.dtype).removeprefix("torch.")
     try:
         if name not in VIEWED_DTYPES:
@@ -164,11 +161,9 @@ def _read_foreign(array: object, field: str) -> Array:
     # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all its columns to one type. The
     # attribute is looked up in the class, because an xarray object has its axis names as attributes.
     if hasattr(type(array), "columns"):
-        message = f"{field} is a table: pass one of its columns"
-        raise TypeError(message)
+        raise TypeError(f"{field} is a table: pass one of its columns")
     if _has_nulls(array):
-        message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
-        raise TypeError(message)
+        raise TypeError(f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)")
     # An object with the method `to_numpy_ndarray` is a PyArrow array of tensors, whose items numpy would read as Python
     # objects.
     if hasattr(array, "to_numpy_ndarray"):
@@ -199,8 +194,7 @@ def _check_device(array: object, field: str) -> None:
     if int(device[0]) not in _HOST_MEMORY:
         kind = type(array)
         fetch = _FETCHES.get(kind.__module__.partition(".")[0], "a copy in the memory of this process")
-        message = f"{field} is a {kind.__module__}.{kind.__qualname__} on a device: pass {fetch}"
-        raise TypeError(message)
+        raise TypeError(f"{field} is a {kind.__module__}.{kind.__qualname__} on a device: pass {fetch}")
 
 
 _WIDE_BYTES = 8
@@ -273,8 +267,7 @@ def _find_jax(data_type: DataType) -> Framework:
     # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. To find out whether jax_enable_x64 is on,
     # the code tries a conversion, because the setting can be changed in many scopes.
     if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
-        message = f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)'
-        raise TypeError(message)
+        raise TypeError(f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)')
     return Framework("jax", put, is_immutable=True)
 
 
@@ -351,8 +344,7 @@ class PackedTensor:
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:
-            message = f"{data_type} is not a packed type: pass an array"
-            raise ValueError(message)
+            raise ValueError(f"{data_type} is not a packed type: pass an array")
         view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
         object.__setattr__(self, "data_type", data_type)
         object.__setattr__(self, "dims", check_dims(read_integers(dims, "dims"), "dims"))

@@ -115,8 +115,7 @@ def build_metadata(options: CallOptions) -> CheckedMetadata:
         message = f"request_id is {request_id!r}; use visible ASCII characters, at most {MAX_REQUEST_ID_CHARACTERS}"
         raise ValueError(message)
     if any(key == REQUEST_ID_KEY for key, _ in metadata):
-        message = f"both the metadata and request_id contain an {REQUEST_ID_KEY}: remove one of them"
-        raise ValueError(message)
+        raise ValueError(f"both the metadata and request_id contain an {REQUEST_ID_KEY}: remove one of them")
     return (*metadata, (REQUEST_ID_KEY, request_id))
 
 
@@ -130,8 +129,7 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
         # The error message does not show the metadata, because metadata may contain credentials.
-        message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
-        raise TypeError(message)
+        raise TypeError(f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]")
     # the metadata pairs are copied before the check, because an iterator can be read only once
     checked = tuple(metadata)
     for key, value in checked:
@@ -159,8 +157,7 @@ def find_trace_reader() -> Callable[[], CheckedMetadata]:
         # OpenTelemetry is imported only when it is used, because it is optional and slow to import.
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
     except ImportError as error:
-        message = f"tracing=True needs OpenTelemetry: {advise_install('tracing')}"
-        raise ImportError(message) from error
+        raise ImportError(f"tracing=True needs OpenTelemetry: {advise_install('tracing')}") from error
     inject = TraceContextTextMapPropagator().inject
 
     def read_trace() -> CheckedMetadata:

@@ -19,7 +19,7 @@ The class `CoreTransport` instead makes a unary call with one batch of core oper
 import time
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import grpc
 
@@ -35,7 +35,6 @@ except ImportError:
 
 GrpcApi = Literal["auto", "public"]
 
-_GRPC_APIS = ("auto", "public")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ENDS_OF_PROBE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -50,9 +49,8 @@ def check_grpc_api(grpc_api: GrpcApi) -> GrpcApi:
     Raises:
         ValueError: `grpc_api` is not "auto" or "public".
     """
-    if grpc_api not in _GRPC_APIS:
-        message = f"grpc_api is {grpc_api!r}; use one of {', '.join(_GRPC_APIS)}"
-        raise ValueError(message)
+    if grpc_api not in get_args(GrpcApi):
+        raise ValueError(f"grpc_api is {grpc_api!r}; use one of {', '.join(get_args(GrpcApi))}")
     return grpc_api
 
 

@@ -20,7 +20,7 @@ from tensor_reshape.client.contexts import (
     check_metadata,
 )
 from tensor_reshape.client.retries import RetryBudget
-from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
+from tensor_reshape.client.tokens import AUTHORIZATION_KEY, ReadPair
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
@@ -78,13 +78,13 @@ class Endpoint:
         credentials: grpc.ChannelCredentials | None,
         metadata: Metadata,
         timeout: float,
-        token: Token | None = None,
+        read_token: ReadPair | None = None,
     ) -> None:
         """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of the settings."""
         _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
-        self._token = token
+        self._read_token = read_token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
         self._timeout = choose_timeout(timeout)  # this default timeout applies to calls without their own timeout
@@ -95,7 +95,7 @@ class Endpoint:
     @property
     def metadata(self) -> CheckedMetadata:
         """Returns the metadata of a call that begins now."""
-        return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
+        return self._metadata if self._read_token is None else (*self._metadata, self._read_token())
 
     def require_open(self) -> None:
         """Checks that the client may begin calls.
@@ -137,7 +137,7 @@ class Endpoint:
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
-        if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
+        if self._read_token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
             message = "the client has a token, and the metadata contain another authorization: remove one of them"
             raise ValueError(message)
         return metadata
@@ -219,11 +219,9 @@ def check_settings(
         # Only ints are accepted as numbers. Values with `__int__`, such as floats and numpy's integers, must not reach
         # grpcio. grpcio would use their number as the address of a C object, and gRPC's core would read that memory.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
-            message = f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}"
-            raise TypeError(message)
+            raise TypeError(f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}")
     if compression is not None and not isinstance(compression, grpc.Compression):
-        message = f"compression must be a grpc.Compression, not {compression!r}"
-        raise TypeError(message)
+        raise TypeError(f"compression must be a grpc.Compression, not {compression!r}")
     return ChannelSettings(checked, compression, tuple(interceptors))
 
 
@@ -235,11 +233,9 @@ def choose_timeout(seconds: float) -> float | None:
         ValueError: the timeout is not above 0.
     """
     if not hasattr(seconds, "__float__"):
-        message = f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout"
-        raise TypeError(message)
+        raise TypeError(f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout")
     if not seconds > 0:  # also rejects nan
-        message = f"timeout is {seconds}; it must be above 0 seconds"
-        raise ValueError(message)
+        raise ValueError(f"timeout is {seconds}; it must be above 0 seconds")
     return None if seconds > _FOREVER_SECONDS else seconds
 
 
@@ -261,20 +257,17 @@ def check_chunk_bytes(size: int) -> int:
     """
     _read_size(size, "chunk_bytes")
     if not 1 <= size <= _MAX_CHUNK_BYTES:
-        message = f"chunk_bytes is {size}; it must be from 1 to {_MAX_CHUNK_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"chunk_bytes is {size}; it must be from 1 to {_MAX_CHUNK_BYTES}")
     return size
 
 
 def _check_credentials(credentials: object) -> None:
     if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
-        message = f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS"
-        raise TypeError(message)
+        raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")
 
 
 def _read_size(size: int, name: str) -> int:
     try:
         return index(size)
     except TypeError:
-        message = f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20"
-        raise TypeError(message) from None
+        raise TypeError(f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20") from None

@@ -171,8 +171,7 @@ def _declare(query: ShapeQuery, source: InferredShape | None) -> dict[str, Inter
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
     if isinstance(queries, ShapeQuery) or not isinstance(queries, Iterable):
         kind = type(queries).__name__
-        message = f"queries is a single {kind}, not a list: write [query]"
-        raise TypeError(message)
+        raise TypeError(f"queries is a single {kind}, not a list: write [query]")
     listed = queries if isinstance(queries, list | tuple) else list(queries)
     for place, query in enumerate(listed):
         if not isinstance(query, ShapeQuery):
@@ -260,8 +259,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
-        message = f"{field}[{place}] is {dim}: write a tuple (low, high), with high None for no upper limit"
-        raise TypeError(message)
+        raise TypeError(f"{field}[{place}] is {dim}: write a tuple (low, high), with high None for no upper limit")
     low, high = dim
     low = read_integer(low, f"the minimum of {field}", place)
     return Dim(Interval(low, None if high is None else read_integer(high, f"the maximum of {field}", place)))

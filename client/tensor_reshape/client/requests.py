@@ -59,8 +59,7 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
     try:
         return decode(raw)
     except ReshapeError as error:
-        message = f"the server's response is invalid: {error.message}"
-        raise ResponseError(message) from error
+        raise ResponseError(f"the server's response is invalid: {error.message}") from error
 
 
 def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
@@ -117,8 +116,7 @@ def decode_shapes(
     # The position of a result in the response determines its query, so after a missing result, all other results could
     # belong to wrong queries.
     if len(answers) != len(queries):
-        message = f"the server returned {len(answers)} results for {len(queries)} queries"
-        raise ResponseError(message)
+        raise ResponseError(f"the server returned {len(answers)} results for {len(queries)} queries")
     return wrap_answers([rejected.get(index, answer) for index, answer in enumerate(answers)], queries)
 
 
@@ -314,8 +312,7 @@ def build_health_check(service: object) -> Call[HealthStatus]:
         TypeError: the service is not a string.
     """
     if not isinstance(service, str):
-        message = f"service is {service!r}: write the name of a service as text, or '' for the whole server"
-        raise TypeError(message)
+        raise TypeError(f"service is {service!r}: write the name of a service as text, or '' for the whole server")
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 
@@ -342,8 +339,7 @@ def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], op
         if name not in known:
             nearest = get_close_matches(name, [*own, *known], n=1)
             hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
-            message = f"{method}() got an unexpected keyword argument '{name}'{hint}"
-            raise TypeError(message)
+            raise TypeError(f"{method}() got an unexpected keyword argument '{name}'{hint}")
 
 
 def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:

@@ -58,8 +58,7 @@ class InferredShape(Sequence[AnyDim]):
         (6,)
         """
         if not are_known(self.dims):
-            message = f"the shape {self} is not fully known"
-            raise ValueError(message)
+            raise ValueError(f"the shape {self} is not fully known")
         return tuple(self.dims)
 
     def find_violations(self, values: Mapping[str, int]) -> list[Condition]:
@@ -89,12 +88,10 @@ class InferredShape(Sequence[AnyDim]):
             bounds = declared.get(name)
             if bounds is None:
                 known = ", ".join(declared) or "only numbers"
-                message = f"the query has no dimension {name!r}; it has {known}"
-                raise ValueError(message)
+                raise ValueError(f"the query has no dimension {name!r}; it has {known}")
             if not bounds.holds(size):
                 high = "" if bounds.max is None else bounds.max
-                message = f"{name} is {size}; the query declares {bounds.min}..{high}"
-                raise ValueError(message)
+                raise ValueError(f"{name} is {size}; the query declares {bounds.min}..{high}")
         bound = [condition for condition in self.conditions if condition.symbols <= sizes.keys()]
         return [condition for condition in bound if not condition.holds(sizes)]
 
@@ -154,6 +151,5 @@ class InferredShape(Sequence[AnyDim]):
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:
-            message = "the rank of the shape is unknown"
-            raise ValueError(message)
+            raise ValueError("the rank of the shape is unknown")
         return self.dims

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any, Literal, Required
+from typing import Any, Literal, Required, get_args
 
 import numpy as np
 
@@ -93,7 +93,6 @@ Progress = Callable[[int, int], None]
 
 Way = Literal["auto", "inline", "stream", "view"]
 
-_WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
 # a processor's cache line has this size in bytes, and jax needs this alignment to use memory without a copy
@@ -223,8 +222,7 @@ class Delivery:
         """
         # the output dims can differ from the planned dims, for example, if the server's version has other rules
         if dims != self._plan.dims:
-            message = f"the server returned {dims}, but the rules give {list(self._plan.dims)}"
-            raise ResponseError(message)
+            raise ResponseError(f"the server returned {dims}, but the rules give {list(self._plan.dims)}")
         if self._plan.is_of_bytes:
             return self.hand_over(self._plan.array)
         try:
@@ -292,8 +290,8 @@ class Delivery:
     def _find_contradiction(self, how: Handover) -> str:
         """Returns a message if options contradict each other. The message is empty if the options are consistent."""
         framework, has_out, writable = self._framework, self._out is not None, how.get("writable", False)
-        if self.way not in _WAYS or self._copy not in _COPIES:
-            return f"transfer must be one of {', '.join(_WAYS)}, and copy must be one of {', '.join(_COPIES)}"
+        if self.way not in get_args(Way) or self._copy not in _COPIES:
+            return f"transfer must be one of {', '.join(get_args(Way))}, and copy must be one of {', '.join(_COPIES)}"
         contradictions = {
             'copy="never" needs transfer="view", because every other transfer copies the elements': (
                 self.way != "view" and self._copy == "never"
@@ -385,15 +383,13 @@ class StreamTransfer:
             ResponseError: the server ended the stream too early.
         """
         if not self.accepted or self._arrived != self._size:
-            message = f"the server ended the stream after {self._arrived} of {self._size} bytes"
-            raise ResponseError(message)
+            raise ResponseError(f"the server ended the stream after {self._arrived} of {self._size} bytes")
         return self._delivery.hand_over(self.output)
 
     def _take(self, chunk: Chunk) -> None:
         end = self._arrived + chunk.payload.nbytes
         if not self.accepted or chunk.offset != self._arrived or end > self._size:
-            message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
-            raise ResponseError(message)
+            raise ResponseError(f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived")
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
         # The elements are copied only here.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
@@ -411,8 +407,7 @@ def _read_out(out: object) -> Array | None:
         return None
     # `out` must be a numpy array or a torch tensor, because the conversion of other objects might copy them.
     if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
-        message = f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}"
-        raise ValueError(message)
+        raise ValueError(f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}")
     return read_array(out, "out")
 
 

@@ -175,8 +175,7 @@ def check_answer(raw: bytes | None) -> bytes:
         ResponseError: the call succeeded without a message. grpcio does not check whether there is a message.
     """
     if raw is None:
-        message = "the server ended the call without a response"
-        raise ResponseError(message)
+        raise ResponseError("the server ended the call without a response")
     return raw
 
 
@@ -240,8 +239,7 @@ _open = WeakSet[Transport]()
 
 
 def _reject(path: str) -> NoReturn:
-    message = f"cannot call {path}: the channel is closed"
-    raise ValueError(message)
+    raise ValueError(f"cannot call {path}: the channel is closed")
 
 
 def _close_all() -> None:

@@ -170,9 +170,5 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
 
 def _count_unknown(dims: Iterable[AnyDim]) -> int:
     """Returns the number of dims that are not numbers, plus the number of symbols in them."""
-    count = 0
-    for dim in dims:
-        if not isinstance(dim, int):
-            expression = None if dim is None else dim.expression
-            count += 1 if expression is None else 1 + len(expression.factors) + len(expression.divisors)
-    return count
+    others = [dim for dim in dims if not isinstance(dim, int)]
+    return len(others) + sum(len(dim.expression.symbols) for dim in others if dim is not None and dim.expression)

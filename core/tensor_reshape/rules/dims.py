@@ -280,11 +280,7 @@ def check_symbols(dims: Iterable[AnyDim]) -> None:
     Raises:
         InvalidRequestError: EXPRESSION_INVALID.
     """
-    count = sum(
-        len(dim.expression.factors) + len(dim.expression.divisors)
-        for dim in dims
-        if isinstance(dim, Dim) and dim.expression
-    )
+    count = sum(len(dim.expression.symbols) for dim in dims if isinstance(dim, Dim) and dim.expression)
     if count > MAX_SYMBOLS:
         message = f"the query contains {count} symbols, counting repetitions; at most {MAX_SYMBOLS} are allowed"
         raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, count=count, limit=MAX_SYMBOLS)
@@ -327,8 +323,7 @@ def _check_expression(expression: Expression, path: str, index: int) -> None:
         for symbol in symbols:
             _check_bounds(symbol.bounds, path, index)
         return
-    message = f"{path} {problem}"
-    raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+    raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, f"{path} {problem}", path, index=index)
 
 
 def reject_factors(count: int, path: str, index: int) -> InvalidRequestError:

@@ -146,12 +146,10 @@ def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
         InvalidRequestError: the item has no query or no data, or an error of `read_infer_request`.
     """
     if not message.HasField("question"):
-        text = "question is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "question is required", "question")
     request, linked = read_infer_request(message.question), message.HasField("data_from")
     if not linked and not message.question.HasField("data"):
-        text = "data is required if data_from is not set"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "data is required if data_from is not set", "data")
     return BatchItem(request, message.data_from if linked else None)
 
 
@@ -202,8 +200,7 @@ def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
-    message = parse_message(_BATCHES[field_name], raw)
-    return [item.SerializeToString() for item in getattr(message, field_name)]
+    return [item.SerializeToString() for item in getattr(parse_message(_BATCHES[field_name], raw), field_name)]
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:

@@ -85,8 +85,7 @@ def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     """
     request = read_infer_request(message)
     if not message.HasField("data"):
-        text = "data is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "data is required", "data")
     return request
 
 

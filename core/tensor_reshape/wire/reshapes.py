@@ -261,16 +261,14 @@ def _parse_whole(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMes
     check_header_size(measure_header(raw))
     message = parse_message(kind, raw)
     if not message.HasField(field):
-        text = f"{field} is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, field)
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, f"{field} is required", field)
     tensor: tensor_pb2.Tensor = getattr(message, field)
     return message, tensor, memoryview(tensor.data)
 
 
 def _decode_target(operation: Operation, header: ReshapeRequest, limits: Limits) -> Sequence[int]:
     if not header.HasField("shape"):
-        text = "shape is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "shape")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "shape is required", "shape")
     if isinstance(header, reshape_pb2.StaticReshapeRequest):
         if header.shape.partial:
             text = "shape.partial is not empty; StaticReshape executes with data, so each item must be a number"
@@ -370,8 +368,7 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
 
 def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) -> ReshapeCall:
     if not header.HasField("data"):
-        text = "data is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "data is required", "data")
     if header.data.data:
         text = f"data.data has {len(header.data.data)} bytes; on a stream, send the bytes in chunks"
         raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, text, "data.data", have=len(header.data.data))

@@ -12,7 +12,6 @@ known queries that must be rejected, are left to `solvers.cases`.
 
 from collections.abc import Hashable, Sequence
 from math import gcd, prod
-from typing import NamedTuple
 
 from tensor_reshape.rules.dims import (
     AnyDim,
@@ -98,11 +97,11 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     if target.inferred is None:
         conditions = _equate(data, target, dividend, unknown)
         return None if conditions is None else (tuple(target.dims), conditions)
-    quotient = _divide(dividend, unknown, divisor)
-    if quotient is None:
+    divided = _divide(dividend, unknown, divisor)
+    if divided is None:
         return None
     output = list(target.dims)
-    output[target.inferred] = quotient.dim
+    (output[target.inferred],) = divided
     copied = () if target.cancelled else target.copied
     if not _raise_copies(output, copied):
         return None
@@ -194,14 +193,10 @@ def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[
     return product, unknown
 
 
-class _Quotient(NamedTuple):
-    """The result of a division. The class distinguishes an unknown dim, which is None, from a missing result."""
-
-    dim: AnyDim
-
-
-def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient | None:
+def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> tuple[AnyDim] | None:
     """Returns `dividend * unknown / divisor`; None if the quotient needs a search or has no possible value.
+
+    The result is a tuple, so that an unknown quotient, which is None, differs from a missing result.
 
     If there is one unknown dim n, the fraction in lowest terms is above * n / below. The fraction is an integer only if
     `below` divides n. In that case, n / below can have every value from ceil(low / below) to floor(high / below). For
@@ -211,10 +206,10 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     Lemmas: step-by-the-other-constant, whole-quotients.
     """
     if dividend == 0:
-        return _Quotient(0)
+        return (0,)
     if not unknown:
         quotient, rest = divmod(dividend, divisor)
-        return None if rest or quotient > MAX_DIM else _Quotient(quotient)
+        return None if rest or quotient > MAX_DIM else (quotient,)
     # If a divisor remains and two dims are unknown, the prime factors of the divisor can belong to either dim. Only a
     # search can examine these possibilities.
     common = gcd(dividend, divisor)
@@ -228,9 +223,9 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     # In this case, the quotient of a tensor with elements is never a valid dim, so the rules accept only empty tensors,
     # whose quotient is 0. If the tensor cannot be empty, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
-        return _Quotient(0) if may_be_empty else None
+        return (0,) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)
-    return _Quotient(make_dim(Interval(0 if may_be_empty else found.min, high), _name(above, unknown, below)))
+    return (make_dim(Interval(0 if may_be_empty else found.min, high), _name(above, unknown, below)),)
 
 
 def _multiply_bounds(above: int, bounds: Sequence[Interval], below: int) -> Interval:
