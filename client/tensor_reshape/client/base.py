@@ -20,12 +20,11 @@ from tensor_reshape.client.contexts import LEAST_TIMEOUT_SECONDS, Metadata, find
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
 from tensor_reshape.client.options import (
+    MAX_CHUNK_BYTES,
     ChannelOptions,
     Endpoint,
-    build_channel_options,
-    check_chunk_bytes,
-    check_inline_max_bytes,
     check_settings,
+    check_size,
 )
 from tensor_reshape.client.requests import Arguments, Call, build_health_check, plan_reshape
 from tensor_reshape.client.tokens import authorize
@@ -103,8 +102,8 @@ class BaseClient(ABC, Generic[Interceptor]):
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         if tracing:
             self._endpoint.read_trace = find_trace_reader()
-        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
-        self._chunk_bytes = check_chunk_bytes(chunk_bytes)
+        self._inline_max_bytes = check_size(inline_max_bytes, "inline_max_bytes")
+        self._chunk_bytes = check_size(chunk_bytes, "chunk_bytes", MAX_CHUNK_BYTES)
         self._settings = check_settings(options, compression, interceptors)
         self._open(check_grpc_api(grpc_api))
 
@@ -177,9 +176,13 @@ def _find_better_error(error: UnavailableError, endpoint: Endpoint, options: Cha
         if address.endswith(f":{unquote(failed[1])}"):
             continue
         seconds = max(end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
-        other = _call(address, endpoint, own, seconds)
-        if isinstance(other, UnavailableError) and not FAILED_ADDRESS.search(other.message):
-            return other
+        channel, check = endpoint.open_channel(address, own, avoid_unhealthy=False), build_health_check(SERVICE)
+        with closing(open_transport(channel, "public")) as transport, suppress(TensorReshapeError):
+            try:
+                transport.send(check.method, check.request, seconds, ())
+            except UnavailableError as other:
+                if not FAILED_ADDRESS.search(other.message):
+                    return other
     return error
 
 
@@ -189,19 +192,3 @@ def _list_addresses(name: str, port: str) -> list[str]:
     with suppress(OSError):
         hosts |= dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
     return [f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}" for host in hosts]
-
-
-def _call(address: str, endpoint: Endpoint, options: ChannelOptions, seconds: float) -> TensorReshapeError | None:
-    """Returns the error of a health check, or None if it succeeds."""
-    merged = build_channel_options(endpoint.target, options, avoid_unhealthy=False)
-    if endpoint.credentials is None:
-        channel = grpc.insecure_channel(address, merged)
-    else:
-        channel = grpc.secure_channel(address, endpoint.credentials, merged)
-    check = build_health_check(SERVICE)
-    with closing(open_transport(channel, "public")) as transport:
-        try:
-            transport.send(check.method, check.request, seconds, ())
-        except TensorReshapeError as error:
-            return error
-    return None

@@ -12,12 +12,7 @@ from typing import Self, TypedDict
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.runtime.lazy_imports import advise_install
-from tensor_reshape.wire.status import (
-    MAX_REQUEST_ID_CHARACTERS,
-    REQUEST_ID_KEY,
-    find_request_id,
-    is_request_id,
-)
+from tensor_reshape.wire.status import MAX_REQUEST_ID_CHARACTERS, REQUEST_ID_KEY, find_request_id, is_request_id
 
 LEAST_TIMEOUT_SECONDS = 1e-3
 """The shortest timeout that is passed to grpc. A call with this timeout ends with grpc's usual timeout error."""

@@ -58,7 +58,7 @@ _PING_TIMEOUT_MS = 15_000
 # replaced one after another, calls would fail with gRPC's default of 30 s, because the client would find the new
 # servers too late.
 _LOOKUP_INTERVAL_MS = 2_000
-_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
+MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
 
 
 class Endpoint:
@@ -113,6 +113,15 @@ class Endpoint:
             raise RuntimeError(message)
         message = f"the client of {self.target} is closed: make calls inside its `with` block, or create another client"
         raise ValueError(message)
+
+    def open_channel(
+        self, address: str, own: "ChannelOptions", compression: grpc.Compression | None = None, *, avoid_unhealthy: bool
+    ) -> grpc.Channel:
+        """Returns a channel to an address of the target; see `build_channel_options`."""
+        options = build_channel_options(self.target, own, avoid_unhealthy=avoid_unhealthy)
+        if self.credentials is None:
+            return grpc.insecure_channel(address, options, compression)
+        return grpc.secure_channel(address, self.credentials, options, compression)
 
     def choose_timeout(self, timeout: float | None) -> float | None:
         """Returns the timeout of a call in seconds, or None for no timeout.
@@ -239,35 +248,22 @@ def choose_timeout(seconds: float) -> float | None:
     return None if seconds > _FOREVER_SECONDS else seconds
 
 
-def check_inline_max_bytes(size: int) -> int:
-    """Returns `size` if it is an integer, as a number of bytes must be.
-
-    Raises:
-        TypeError: `size` is not an integer.
-    """
-    return _read_size(size, "inline_max_bytes")
-
-
-def check_chunk_bytes(size: int) -> int:
-    """Returns `size` if a gRPC message can contain that many bytes.
+def check_size(size: int, name: str, most: int | None = None) -> int:
+    """Returns a number of bytes, which must be from 1 to `most` if there is such a limit.
 
     Raises:
         TypeError: `size` is not an integer.
         ValueError: `size` is too small or too large.
     """
-    _read_size(size, "chunk_bytes")
-    if not 1 <= size <= _MAX_CHUNK_BYTES:
-        raise ValueError(f"chunk_bytes is {size}; it must be from 1 to {_MAX_CHUNK_BYTES}")
+    try:
+        size = index(size)
+    except TypeError:
+        raise TypeError(f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20") from None
+    if most is not None and not 1 <= size <= most:
+        raise ValueError(f"{name} is {size}; it must be from 1 to {most}")
     return size
 
 
 def _check_credentials(credentials: object) -> None:
     if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
         raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")
-
-
-def _read_size(size: int, name: str) -> int:
-    try:
-        return index(size)
-    except TypeError:
-        raise TypeError(f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20") from None

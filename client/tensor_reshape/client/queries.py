@@ -200,45 +200,35 @@ def read_query(query: ShapeQuery) -> BatchItem:
     operation = read_operation(query.operation)
     question = Question(
         operation,
-        read_unknown(_read_shape(operation, query.data_shape, "data.dims")),
-        _read_shape(operation, query.shape, "shape"),
+        read_unknown(read_dims(query.data_shape, "data.dims", operation)),
+        read_dims(query.shape, "shape", operation),
         check_flag(query.special_zero),
         None if query.data_type is None else read_data_type(query.data_type),
-        read_unknown(_read_shape(operation, query.expected_shape, "expected_shape.dims")),
+        read_unknown(read_dims(query.expected_shape, "expected_shape.dims", operation)),
     )
     data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
     return BatchItem(ShapeRequest(question, bool(query.explain)), data_from)
 
 
-def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
-    """Reads a shape. Like a server, rejects an unsupported rank before it reads the dimensions."""
-    if dims is None:
-        return None
-    listed = _list_dims(dims, field)
-    if len(listed) > MAX_RANK:
-        check_rank(operation, len(listed), field, DEFAULT_LIMITS)
-    return _read_all(listed, field)
-
-
-def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
+def read_dims(
+    dims: Sequence[DimLike] | None, field: str = "dims", operation: Operation | None = None
+) -> tuple[AnyDim, ...] | None:
     """Returns dimensions in the form of the rules. numpy's integers become Python integers.
+
+    Like a server, the function rejects a rank that the operation does not support before it reads the dimensions.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
         TypeError: an item is not a dimension.
     """
-    return None if dims is None else _read_all(_list_dims(dims, field), field)
-
-
-def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
+    if dims is None:
+        return None
     # a shape is usually a list or a tuple, which needs no further check here
-    if type(dims) is tuple or type(dims) is list:
-        return dims
-    check_shape(dims, field)
-    return tuple(dims)
-
-
-def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
+    if type(dims) is not tuple and type(dims) is not list:
+        check_shape(dims, field)
+        dims = tuple(dims)
+    if operation is not None and len(dims) > MAX_RANK:
+        check_rank(operation, len(dims), field, DEFAULT_LIMITS)
     # Most dimensions are ints, which need no function call. A bool has another type, so `_read_dim` rejects it.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 

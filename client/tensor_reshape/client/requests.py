@@ -143,7 +143,6 @@ Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array | SupportsDLPack
 
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
-_PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
 _SIGNED = {data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED}
 # A requested shape that is a plain Python sequence is sent with the widest signed type that the operation accepts.
 _SHAPE_DTYPES = {
@@ -216,7 +215,11 @@ class Plan:
         data = self._view_data()
         header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
         decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims)
-        return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
+        return Call(
+            OPERATION_METHODS[self.question.operation].path,
+            b"".join((header, data.payload)),
+            partial(decode_answer, decode),
+        )
 
     def present(self, output: Array) -> PackedTensor:
         """Returns a `PackedTensor` with the bytes of an output."""

@@ -19,17 +19,10 @@ import grpc
 from tensor_reshape.client.arguments import check_method, require_special_zero
 from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
-from tensor_reshape.client.connections import (
-    FAULT_SECONDS,
-    advise,
-    describe_fault,
-    describe_wait,
-    explain_timeout,
-)
+from tensor_reshape.client.connections import FAULT_SECONDS, advise, describe_fault, describe_wait, explain_timeout
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
-from tensor_reshape.client.options import build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
     Answer,
@@ -404,13 +397,8 @@ class Client(BaseClient[Interceptor]):
         return True
 
     def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
-        target, credentials = self._endpoint.target, self._endpoint.credentials
-        options, compression, interceptors = self._settings
-        merged = build_channel_options(target, options, avoid_unhealthy=avoid_unhealthy)
-        if credentials is None:
-            channel = grpc.insecure_channel(target, merged, compression)
-        else:
-            channel = grpc.secure_channel(target, credentials, merged, compression)
+        endpoint, (options, compression, interceptors) = self._endpoint, self._settings
+        channel = endpoint.open_channel(endpoint.target, options, compression, avoid_unhealthy=avoid_unhealthy)
         return open_transport(channel, self._grpc_api, interceptors)
 
     def _answer(self, call: Call[Answer], context: ClientContext) -> bytes:

@@ -58,14 +58,7 @@ from tensor_reshape.rules.explanations import (
 )
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits, StepBudget
 from tensor_reshape.rules.operations import check_data_type, check_rank
-from tensor_reshape.rules.questions import (
-    AnyQuestion,
-    Kind,
-    KnownQuestion,
-    ShapeAnswer,
-    ShapeRequest,
-    is_known,
-)
+from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion, ShapeAnswer, ShapeRequest, is_known
 from tensor_reshape.rules.rejections import (
     check_expected,
     reject_expected,

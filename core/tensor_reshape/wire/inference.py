@@ -171,13 +171,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
 
 
 def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
-    return reshape_pb2.Origin(
-        kind=_KIND_NUMBERS[origin.kind],
-        data_index=origin.data_index,
-        dividend=origin.dividend,
-        divisor=origin.divisor,
-        text=origin.text,
-    )
+    return reshape_pb2.Origin(**{**origin._asdict(), "kind": _KIND_NUMBERS[origin.kind]})
 
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:

@@ -30,12 +30,7 @@ from tensor_reshape.rules.limits import (
     MAX_RANK,
     Limits,
 )
-from tensor_reshape.rules.operations import (
-    OPERATIONS,
-    Operation,
-    check_rank,
-    check_shape_data_type,
-)
+from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank, check_shape_data_type
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import decode_expected, reject_partial, write_shape
