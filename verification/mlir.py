@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from tensor_reshape.rules.dim_groups import find_dim_groups
+from tensor_reshape.rules.explanations import find_dim_groups
 
 _MAX_RANK = 6
 _DIMS = (1, 1, 2, 2, 3, 4, 5, 6, 8, 12)

@@ -12,7 +12,7 @@ import numpy as np
 from inference_requests import build_question, build_typed_request, send_request
 from inference_requests import build_request as build_inference
 from plain_requests import build_begin, build_chunk, build_request, build_static_request
-from tensor_reshape.client.statuses import build_error
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
 from tensor_reshape.v1 import reshape_pb2

@@ -20,7 +20,7 @@ from hypothesis_profiles import examples
 from server_processes import ServerProcess
 from tensor_reshape.client import ReshapeError
 from tensor_reshape.rules.dims import format_dims, read_unknown
-from tensor_reshape.rules.shape_parser import parse_shape
+from tensor_reshape.rules.notation import parse_shape
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.dims import encode_shape
 from tensor_reshape.wire.inference import build_infer_request, read_infer_response

@@ -1,4 +1,4 @@
-"""The asyncio client: its calls, its life cycle, and its use by several tasks."""
+"""The asyncio client: its calls and their end, its life cycle, and its use by several tasks."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 
 from in_process import run_blocked
 from server_processes import ServerProcess
-from tensor_reshape.client import AsyncClient, HealthStatus
+from tensor_reshape.client import AsyncClient, CallTimeoutError, HealthStatus, ServiceError
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -43,3 +43,20 @@ async def test_async_client_works_after_a_cancelled_task():
                 await task
             backend.released.set()
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
+
+
+async def test_async_client_keeps_no_reference_to_finished_streams(server: ServerProcess):
+    async with AsyncClient(server.address) as client:
+        await client.reshape(SIX, [6], special_zero=False, transfer="stream")
+        with pytest.raises(CallTimeoutError):
+            await client.reshape(np.zeros(1 << 22), [-1], special_zero=False, transfer="stream", timeout=1e-3)
+        assert client._streams == set()
+
+
+async def test_closing_an_async_client_ends_its_calls_with_an_error():
+    with run_blocked() as (runner, blocked):
+        async with AsyncClient(runner.addresses[0]) as client:
+            call = asyncio.create_task(client.static_reshape(SIX, [6], special_zero=False))
+            await asyncio.to_thread(blocked.entered.wait)
+        with pytest.raises(ServiceError, match="the client was closed"):
+            await call

@@ -1,4 +1,4 @@
-"""Arguments of calls: accepted types, and errors that name the right argument."""
+"""Arguments of calls and targets of clients: accepted values, and errors that name the right argument."""
 
 import inspect
 import re
@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from both_clients import CLIENTS, open_client
 from tensor_reshape.client import (
     AsyncClient,
     Client,
@@ -19,7 +20,7 @@ from tensor_reshape.client import (
     ShapeQuery,
     infer_locally,
 )
-from tensor_reshape.client.arguments import read_data_type, read_integers, read_operation
+from tensor_reshape.client.arguments import check_target, read_data_type, read_integers, read_operation
 from tensor_reshape.rules.operations import OPERATIONS
 
 NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
@@ -242,3 +243,73 @@ def test_local_rejection_lists_accepted_values(target: list[int], hint: str):
     with Client(NOBODY) as client, pytest.raises(InvalidRequestError, match=f"; accepted: .*{hint}") as caught:
         client.reshape(SIX, target, special_zero=False)
     assert "accepted" not in caught.value.metadata  # only the server's rejection has it
+
+
+GOOD = [
+    "localhost:50051",
+    "127.0.0.1:1",
+    "[::1]:65535",
+    "tensor-reshape.default.svc.cluster.local:50051",
+    "dns:///host:50051",
+    "dns:host",
+    "dns://8.8.8.8/host:50051",
+    "unix:relative/path",
+    "unix:///run/socket",
+    "unix-abstract:name",
+    "ipv4:127.0.0.1:1,127.0.0.1:2",
+    "ipv6:[::1]:1",
+    "xds:///service",
+]
+# the target, the suggested target
+BAD = {
+    "http://localhost:50051": "write 'localhost:50051' without the scheme; for TLS, pass credentials=",
+    "https://example.com:443/": "write 'example.com:443' without the scheme; for TLS",
+    "grpc://localhost:50051": "'localhost:50051'",
+    "localhost": "add a port, as in 'localhost:50051'",
+    "": "add a port, as in 'localhost:50051'",
+    "50051": "write 'localhost:50051'",
+    ":50051": "write 'localhost:50051'",
+    "::1:50051": r"in brackets, '\[::1\]:50051'",
+    "host:1,host:2": "end it with a port from 1 to 65535",
+    "localhost:0": "end it with a port from 1 to 65535",
+    "localhost:99999": "end it with a port from 1 to 65535",
+    "localhost:50051/path": "end it with a port from 1 to 65535",
+}
+
+
+def test_valid_grpc_targets_are_accepted():
+    assert [check_target(target) for target in GOOD] == GOOD
+
+
+@pytest.mark.parametrize(("target", "advice"), BAD.items(), ids=BAD)
+def test_error_for_an_ambiguous_target_suggests_a_valid_target(target: str, advice: str):
+    with pytest.raises(ValueError, match=advice) as caught:
+        check_target(target)
+    assert repr(target) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        (50051, "write 'localhost:50051'"),
+        (True, "write text such as"),
+        (("example.com", 1), "write 'example.com:1'"),
+        (b"localhost:1", "write text such as 'localhost:50051'"),
+        (None, "write text such as"),
+    ],
+    ids=str,
+)
+def test_grpc_target_must_be_text(target: object, advice: str):
+    with pytest.raises(TypeError, match=advice):
+        check_target(target)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_client_rejects_an_invalid_target_on_creation(kind: str):
+    with pytest.raises(ValueError, match="add a port"), open_client(kind, "localhost"):
+        pass
+
+
+def test_default_target_address_is_valid():
+    with Client() as client:
+        assert "localhost:50051" in repr(client)

@@ -1,4 +1,4 @@
-"""A timeout error of either client describes a connection failure, if there was one."""
+"""Exceptions for the status of a failed call, with the connection failure or with advice."""
 
 import socket
 from collections.abc import Iterator
@@ -13,8 +13,26 @@ from grpc import ChannelConnectivity, StatusCode
 
 from both_clients import open_client
 from in_process import run_blocked, run_runner
-from tensor_reshape.client import CallTimeoutError, InvalidRequestError, Reason, ServiceError, UnavailableError
-from tensor_reshape.client.connections import describe_fault, describe_wait, explain_loss, explain_timeout, has_failed
+from tensor_reshape.client import (
+    CallTimeoutError,
+    InternalServerError,
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ServiceError,
+    UnavailableError,
+)
+from tensor_reshape.client.connections import (
+    advise,
+    build_error,
+    describe_fault,
+    describe_wait,
+    explain_loss,
+    explain_timeout,
+)
+from tensor_reshape.client.transfers import Pauses
+from tensor_reshape.wire.methods import INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
+from tensor_reshape.wire.status import encode_rejection
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -94,11 +112,10 @@ def test_unavailable_error_names_the_target_and_the_cause(
                 assert caught.value.__notes__[0].startswith("gRPC: ")
 
 
-def test_channel_connectivity_states_map_to_waiting_or_failed():
+def test_channel_that_is_idle_or_connecting_waits():
     states = [*ChannelConnectivity, None]
     waits = [state for state in states if describe_wait(state, "here:1")]
     assert waits == [ChannelConnectivity.IDLE, ChannelConnectivity.CONNECTING]
-    assert [state for state in states if has_failed(state)] == [ChannelConnectivity.TRANSIENT_FAILURE]
 
 
 @pytest.mark.parametrize(
@@ -161,3 +178,111 @@ def test_timeout_error_has_the_timeout_and_the_option_of_the_call():
 def test_timeout_error_of_a_proxy_keeps_its_text(text: str, seconds: float | None):
     explained = explain_timeout(CallTimeoutError(text, StatusCode.DEADLINE_EXCEEDED), seconds)
     assert (str(explained), explained.seconds) == (f"DEADLINE_EXCEEDED: {text}", None)
+
+
+KINDS = {
+    StatusCode.UNAVAILABLE: UnavailableError,
+    StatusCode.DEADLINE_EXCEEDED: CallTimeoutError,
+    StatusCode.INTERNAL: InternalServerError,
+}
+
+
+def test_grpc_status_without_details_becomes_a_service_error():
+    for code in set(StatusCode) - {StatusCode.OK}:
+        error = build_error(code, "no", ())
+        assert isinstance(error, ServiceError)
+        assert (type(error), error.code, error.message) == (KINDS.get(code, ServiceError), code, "no")
+        assert str(error) == f"{code.name}: no"
+    assert str(build_error(StatusCode.UNKNOWN, None, ())) == "UNKNOWN: "
+
+
+@pytest.mark.parametrize(
+    "rejection",
+    [
+        InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1),
+        LimitError.of(Reason.TENSOR_TOO_LARGE, "no", "data", limit=5),
+    ],
+    ids=lambda rejection: str(rejection.reason),
+)
+def test_error_decoded_from_status_details_equals_the_original(rejection: InvalidRequestError | LimitError):
+    status = encode_rejection(rejection)
+    error = build_error(StatusCode[status.code], status.details, status.trailing_metadata)
+    assert isinstance(error, type(rejection))
+    assert (error.reason, error.message, error.field) == (rejection.reason, "no", rejection.field)
+    assert error.metadata == rejection.metadata
+
+
+def test_message_size_rejection_of_grpc_becomes_a_limit_error():
+    error = build_error(StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 5)", ())
+    assert isinstance(error, LimitError)
+    assert (error.reason, error.field, error.retry_seconds) == (Reason.MESSAGE_TOO_LARGE, "data", None)
+
+
+(RESHAPE, *_) = [method.path for method in OPERATION_METHODS.values()]
+TEXT = "CLIENT: Received message larger than max (1048576 vs. 4096)"
+STALLED = LimitError.of(Reason.STALLED, "no progress for 1.0 seconds (--stall-timeout-seconds)", seconds=1.0)
+CANCELLED = ServiceError("Received RST_STREAM with error code 8", grpc.StatusCode.CANCELLED)
+TOO_LARGE = LimitError.of(Reason.MESSAGE_TOO_LARGE, TEXT, "data")
+
+
+def test_message_too_large_error_has_both_sizes_and_a_remedy():
+    advised = advise(TOO_LARGE, RESHAPE)
+    assert str(advised) == (
+        'the message has 1 MiB, but its receiver allows 4 KiB: use transfer="stream", '
+        'or transfer="auto" and a client whose inline_max_bytes is below this limit'
+    )
+    assert isinstance(advised, LimitError)
+    assert (advised.reason, advised.field) == (TOO_LARGE.reason, TOO_LARGE.field)
+    assert advised.metadata == {"size": "1048576", "limit": "4096"}
+    assert str(TOO_LARGE) == TEXT
+
+
+def test_message_too_large_error_of_streams_suggests_smaller_chunk_bytes():
+    assert str(advise(TOO_LARGE, STREAM_RESHAPE.path)) == (
+        "the message has 1 MiB, but its receiver allows 4 KiB: use a client with smaller chunk_bytes"
+    )
+
+
+def test_errors_other_than_message_too_large_get_no_advice():
+    other_text = LimitError.of(Reason.MESSAGE_TOO_LARGE, "Received message larger than max", "data")
+    other_reason = LimitError.of(Reason.OUTPUT_TOO_LARGE, TEXT)
+    for error in (other_text, other_reason, UnavailableError(TEXT, grpc.StatusCode.UNAVAILABLE)):
+        assert advise(error, RESHAPE) is error
+    assert advise(TOO_LARGE, INFER_SHAPE.path) is TOO_LARGE  # the message of this method cannot be made smaller
+
+
+def pause(seconds: float) -> Pauses:
+    pauses = Pauses()
+    pauses.record(seconds)
+    return pauses
+
+
+def test_stalled_error_says_how_long_this_process_paused():
+    advised = advise(STALLED, STREAM_RESHAPE.path, pause(60.0))
+    assert isinstance(advised, LimitError)
+    assert str(advised) == (
+        "no progress for 1.0 seconds (--stall-timeout-seconds), because this process paused it for 60.0 seconds: "
+        "make such pauses shorter, or raise this option of the server"
+    )
+    assert (advised.reason, advised.retry_seconds) == (Reason.STALLED, None)
+    assert advised.metadata == {"seconds": "1.0", "slow_side": "caller", "paused_seconds": "60.0"}
+
+
+@pytest.mark.parametrize("pauses", [None, pause(0.0)], ids=["unary", "stream"])
+def test_stalled_error_blames_the_network_without_a_pause(pauses: Pauses | None):
+    advised = advise(STALLED, STREAM_RESHAPE.path, pauses)
+    assert isinstance(advised, LimitError)
+    assert str(advised) == (
+        "no progress for 1.0 seconds (--stall-timeout-seconds), because the network was too slow: "
+        "use a faster network, or raise this option of the server"
+    )
+    assert advised.metadata == {"seconds": "1.0", "slow_side": "network"}
+
+
+def test_stream_cancelled_during_a_long_pause_has_stalled():
+    advised = advise(CANCELLED, STREAM_RESHAPE.path, pause(60.0))
+    assert isinstance(advised, LimitError)
+    assert (advised.reason, advised.retry_seconds) == (Reason.STALLED, None)
+    assert "this process paused it for 60.0 seconds" in str(advised)
+    assert advise(CANCELLED, STREAM_RESHAPE.path, pause(0.01)) is CANCELLED
+    assert advise(CANCELLED, STREAM_RESHAPE.path) is CANCELLED

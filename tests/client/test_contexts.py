@@ -1,5 +1,6 @@
-"""The metadata, timeout and request id of one call, and the information in its errors, for both clients."""
+"""The deadline, metadata, trace and request id of one call, and the information in its errors, for both clients."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -8,16 +9,25 @@ from typing import Any, cast
 import grpc
 import numpy as np
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import format_span_id, format_trace_id
 
 from both_clients import AnyClient, open_client
 from in_process import Behavior, lose_once, run_stock
-from tensor_reshape.client import ReshapeError, ResponseError, ServiceError, ShapeQuery, TensorReshapeError
-from tensor_reshape.client.contexts import CallOptions, ClientContext, build_metadata, check_metadata
-from tensor_reshape.client.deadlines import Deadline
+from tensor_reshape.client import Client, ReshapeError, ResponseError, ServiceError, ShapeQuery, TensorReshapeError
+from tensor_reshape.client.contexts import (
+    TRACE_KEY,
+    CallOptions,
+    ClientContext,
+    Deadline,
+    build_metadata,
+    check_metadata,
+    find_trace_reader,
+)
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import encode_batch_response
 from tensor_reshape.wire.inference import build_infer_response
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 SIX = np.arange(6, dtype=np.float32)
 PAIRS = [("tenant", "a"), ("key-bin", b"\x00\xff")]
@@ -157,3 +167,38 @@ def test_metadata_type_error_suggests_key_value_pairs(metadata: object, kind: st
 def test_valid_client_metadata_are_accepted():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
     assert check_metadata(pairs) == check_metadata(iter(pairs)) == pairs  # type: ignore[arg-type] # an iterator
+
+
+def test_call_without_a_timeout_has_no_deadline():
+    deadline = Deadline(None)
+    assert (deadline.remaining_seconds, deadline.is_within(1e9)) == (None, False)
+
+
+def test_deadline_is_within_compares_with_the_remaining_seconds():
+    deadline = Deadline(100.0)
+    assert deadline.remaining_seconds == pytest.approx(100, abs=0.5)
+    assert [deadline.is_within(seconds) for seconds in (1.0, 99.0, 100.0)] == [False, False, True]
+
+
+def test_expired_deadline_leaves_the_minimum_timeout():
+    deadline = Deadline(1e-9)
+    assert (deadline.remaining_seconds, deadline.is_within(0)) == (1e-3, True)
+
+
+TRACER = TracerProvider().get_tracer("test")
+
+
+def test_traceparent_metadata_has_the_ids_of_the_current_span():
+    assert find_trace_reader()() == ()
+    with TRACER.start_as_current_span("mine") as span:
+        context = span.get_span_context()
+        ((key, value),) = find_trace_reader()()
+    version, trace, parent, _ = str(value).split("-")
+    expected = (TRACE_KEY, "00", format_trace_id(context.trace_id), format_span_id(context.span_id))
+    assert (key, version, trace, parent) == expected
+
+
+def test_missing_opentelemetry_error_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace.propagation.tracecontext", None)
+    with pytest.raises(ImportError, match=r"pip install 'tensor-reshape\[tracing\]'"):
+        Client(tracing=True)

@@ -25,7 +25,7 @@ from tensor_reshape.client.transfers import Way
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
-from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.reshapes import encode_accept
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)

@@ -15,12 +15,12 @@ import pytest
 from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, LimitError, Reason
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, choose_timeout
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc import options as server_options
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
+from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 
 NOBODY = "127.0.0.1:1"
 TLS = grpc.ssl_channel_credentials()

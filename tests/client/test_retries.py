@@ -132,7 +132,7 @@ def test_first_retry_after_a_lost_connection_uses_no_retry_token(error: TensorRe
 def test_call_is_not_retried_after_its_deadline_or_close(error: TensorReshapeError):
     assert begin(timeout=0.01).plan_pause(error) is None
     endpoint = open_endpoint()
-    endpoint.close()
+    endpoint.budget.close()
     assert begin(endpoint=endpoint).plan_pause(error) is None
 
 

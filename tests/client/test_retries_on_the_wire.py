@@ -12,7 +12,7 @@ import pytest
 from both_clients import AnyClient, open_client
 from in_process import run_stock
 from tensor_reshape.client import CallTimeoutError, LimitError, Reason, UnavailableError
-from tensor_reshape.client.deadlines import Deadline
+from tensor_reshape.client.contexts import Deadline
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response

@@ -12,7 +12,7 @@ import pytest
 from both_clients import open_client
 from in_process import run_stock
 from tensor_reshape.client import AsyncClient, Client, ServiceError
-from tensor_reshape.client.tokens import FileToken, Token, authorize
+from tensor_reshape.client.tokens import FileToken, authorize
 
 SECRET = "s3cret-" * 6
 PLAIN: dict[str, Any] = {"allow_plaintext_token": True}
@@ -90,7 +90,7 @@ def test_error_for_an_empty_token_file_says_that_it_is_empty(text: str, tmp_path
 def test_token_is_not_shown_by_repr_or_str(tmp_path: Path):
     (tmp_path / "token").write_text(SECRET)
     authorization = authorize(HERE, None, SECRET, None, allow_plaintext=True)
-    shown = [authorization, Token(SECRET), FileToken(tmp_path / "token")]
+    shown = [authorization, FileToken(tmp_path / "token")]
     assert SECRET not in "".join(map(repr, shown)) + "".join(map(str, shown))
 
 
@@ -138,7 +138,7 @@ def test_token_is_sent_as_metadata_with_tls_credentials():
     made, token = authorize(ELSEWHERE, credentials, SECRET, None, allow_plaintext=False)
     assert made is credentials
     assert token is not None
-    assert token.read_pair() == ("authorization", f"Bearer {SECRET}")
+    assert token() == ("authorization", f"Bearer {SECRET}")
 
 
 def test_token_is_sent_only_over_secure_channels_with_custom_credentials(

@@ -1,6 +1,6 @@
-"""How a call sends its elements and where it stores the result, without a server."""
+"""How a call sends its elements, where it stores the result, and the pauses of a stream, without a server."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -12,12 +12,12 @@ from meters import measure_peak
 from tensor_reshape.client import InvalidRequestError, PackedTensor, Reason, ResponseError
 from tensor_reshape.client.requests import Arguments, Plan, plan_reshape
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.client.transfers import Delivery, Handover, StreamTransfer
+from tensor_reshape.client.transfers import LONG_SECONDS, Delivery, Handover, Pauses, StreamTransfer
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.streams import Chunk, decode_stream_request, encode_accept, encode_chunk
+from tensor_reshape.wire.reshapes import Chunk, decode_stream_request, encode_accept, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)
@@ -226,3 +226,84 @@ def test_response_stream_that_ends_early_raises_response_error(messages: list[by
         stream.receive(raw)
     with pytest.raises(ResponseError, match="ended the stream after"):
         stream.finish()
+
+
+class Stream:
+    """A stream on a clock of the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._now = 0.0
+        monkeypatch.setattr("tensor_reshape.client.transfers.time.monotonic", lambda: self._now)
+        self.pauses = Pauses()
+
+    def wait(self, seconds: float) -> None:
+        self._now += seconds
+
+    def work(self, seconds: float) -> None:
+        with self.pauses.work():
+            self._now += seconds
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    return Stream(monkeypatch)
+
+
+def pause_in_progress(stream: Stream) -> None:
+    stream.work(3.0)
+    stream.wait(0.1)
+
+
+def block_the_event_loop(stream: Stream) -> None:
+    stream.work(0.0)
+    stream.wait(3.1)
+    stream.pauses.record(3.0)
+
+
+def wait_long_for_the_first_response(stream: Stream) -> None:
+    stream.wait(60.0)
+    stream.work(3.0)
+
+
+def wait_for_the_network(stream: Stream) -> None:
+    stream.work(3.0)
+    stream.wait(30.0)
+
+
+def receive_slowly(stream: Stream) -> None:
+    for _ in range(3):
+        stream.work(0.01)
+        stream.wait(5.0)
+    stream.work(0.01)
+
+
+def wait_without_any_response(stream: Stream) -> None:
+    stream.wait(30.0)
+
+
+@pytest.mark.parametrize("pause", [pause_in_progress, block_the_event_loop, wait_long_for_the_first_response])
+def test_pause_of_this_process_is_recognized_as_its_own(stream: Stream, pause: Callable[[Stream], None]):
+    pause(stream)
+    assert (stream.pauses.own_seconds, stream.pauses.are_own, stream.pauses.are_long) == (3.0, True, True)
+
+
+@pytest.mark.parametrize("pause", [wait_for_the_network, receive_slowly, wait_without_any_response])
+def test_pause_of_the_network_is_not_recognized_as_own(stream: Stream, pause: Callable[[Stream], None]):
+    pause(stream)
+    assert (stream.pauses.are_own, stream.pauses.are_long) == (False, False)
+
+
+def test_pause_below_the_shortest_usual_stall_timeout_is_not_long(stream: Stream):
+    stream.work(LONG_SECONDS / 2)
+    assert (stream.pauses.are_own, stream.pauses.are_long) == (True, False)
+
+
+def test_pause_is_measured_if_the_work_raises(stream: Stream):
+    def fail() -> None:
+        with stream.pauses.work():
+            stream.wait(3.0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert stream.pauses.own_seconds == 3.0

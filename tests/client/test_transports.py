@@ -29,8 +29,8 @@ from tensor_reshape.client import (
 from tensor_reshape.client.transports import Transport, check_answer
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.reshapes import encode_accept
 from tensor_reshape.wire.status import encode_rejection
-from tensor_reshape.wire.streams import encode_accept
 from tensor_reshape.wire.tensors import TensorView
 from waits import interrupt_call
 

@@ -20,7 +20,7 @@ from raw_streams import SIX, STRIDED, begin, chunk, open_stream
 from remote_rejections import catch_status, read_retry_seconds, read_trailing, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
-from tensor_reshape.client.deadlines import Deadline
+from tensor_reshape.client.contexts import Deadline
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine import stall_timeouts
 from tensor_reshape.server.oip.messages import find_class

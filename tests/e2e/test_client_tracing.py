@@ -15,8 +15,8 @@ import traced_calls
 from both_clients import CLIENTS
 from certificates import Certificates, issue_certificates
 from server_processes import ServerProcess, run_server
-from tensor_reshape.wire.health import CHECK_METHOD
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
+from tensor_reshape.wire.servers import CHECK_METHOD
 from traced_calls import LAUNCHER, OPENTELEMETRY, SENTRY
 
 RESHAPE = next(method for operation, method in OPERATION_METHODS.items() if operation.name == "reshape")

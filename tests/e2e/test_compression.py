@@ -8,8 +8,8 @@ import pytest
 from http2 import Connection, grpc_message
 from meters import read_memory
 from server_processes import ServerProcess
-from tensor_reshape.wire.health import CHECK_METHOD
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import CHECK_METHOD
 
 MIB = 2**20
 # 16 KiB that decompress to the largest message, sent as a health check, a query and a chunk.

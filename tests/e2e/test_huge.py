@@ -10,8 +10,14 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.wire.methods import STREAM_RESHAPE
-from tensor_reshape.wire.reshapes import ReshapeCall, read_target
-from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
+from tensor_reshape.wire.reshapes import (
+    Chunk,
+    ReshapeCall,
+    decode_stream_response,
+    encode_begin,
+    encode_chunk,
+    read_target,
+)
 from tensor_reshape.wire.tensors import TensorView
 
 CHUNK = 4 * 1024 * 1024

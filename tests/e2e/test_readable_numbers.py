@@ -19,12 +19,11 @@ from server_processes import ServerProcess
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import encode_batch_item, join_items
-from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVICE, STREAM_RESHAPE
-from tensor_reshape.wire.reshapes import ReshapeCall
+from tensor_reshape.wire.reshapes import ReshapeCall, encode_begin, encode_chunk
+from tensor_reshape.wire.servers import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.status import DETAILS_KEY
-from tensor_reshape.wire.streams import encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 from tests.oracles.varints import find_unreadable

@@ -14,9 +14,9 @@ from both_clients import CALLERS, AnyClient, open_client
 from in_process import run_stock
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, LimitError, Progress, Reason
-from tensor_reshape.client.pauses import LONG_SECONDS
+from tensor_reshape.client.transfers import LONG_SECONDS
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.reshapes import encode_accept
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20

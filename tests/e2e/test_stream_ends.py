@@ -24,8 +24,8 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import STREAM_RESHAPE
+from tensor_reshape.wire.reshapes import encode_accept, encode_chunk
 from tensor_reshape.wire.status import encode_rejection
-from tensor_reshape.wire.streams import encode_accept, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.uint8)

@@ -10,7 +10,7 @@ import pytest
 from documents import ROOT
 from printed_comments import read_printed
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.packed_elements import pack
+from tensor_reshape.wire.arrays import pack
 
 PROGRAM = ROOT / "examples/moving/in_openvino.py"
 

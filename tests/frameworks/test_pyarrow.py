@@ -7,8 +7,7 @@ import pytest
 
 from both_clients import AnyClient
 from tensor_reshape.client import DataType
-from tensor_reshape.client.arrays import read_array
-from tensor_reshape.client.frameworks import find_framework
+from tensor_reshape.client.arrays import find_framework, read_array
 from tensor_reshape.wire.arrays import DTYPES
 
 pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed: scripts/verify frameworks installs it")

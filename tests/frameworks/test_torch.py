@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from both_clients import AnyClient
 from hypothesis_profiles import examples
 from tensor_reshape.client import Client, DataType, InvalidRequestError, Reason
-from tensor_reshape.client.arrays import read_array
-from tensor_reshape.client.frameworks import find_framework
+from tensor_reshape.client.arrays import find_framework, read_array
 from tensor_reshape.wire.arrays import DTYPES
 
 torch = pytest.importorskip("torch", reason="torch is not installed: scripts/verify frameworks installs it")

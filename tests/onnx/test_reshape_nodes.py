@@ -11,7 +11,7 @@ from onnx import helper, parser
 from tensor_reshape.onnx.dim_params import DimParams
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_copying_items, name_graph
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dims
-from tensor_reshape.rules.shape_parser import parse_shape
+from tensor_reshape.rules.notation import parse_shape
 
 # the target, the data; the items that copy
 RESULTS: dict[tuple[str, str], tuple[int, ...]] = {

@@ -13,13 +13,12 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import DimGroup, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
 from tests.oracles.plain_dims import read_dims_plainly, read_items_plainly, read_shape_plainly, read_term_plainly
 

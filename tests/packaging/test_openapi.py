@@ -25,7 +25,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.json_messages import read_message, write_message
-from tensor_reshape.wire.request_ids import MAX_REQUEST_ID_CHARACTERS
+from tensor_reshape.wire.status import MAX_REQUEST_ID_CHARACTERS
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from raw_streams import begin, open_stream
 from remote_rejections import catch_status
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ServiceError
-from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.servers import HealthStatus
 
 MAX_CALLS = 16
 COMMON = ("--max-calls", str(MAX_CALLS), "--stall-timeout-seconds", "300")

@@ -25,11 +25,6 @@ PRODUCT = {
 """The modules of the product by their path in the namespace package."""
 
 TESTED_ELSEWHERE = {
-    "client/base.py": "client/test_parity.py",  # the tests of the two derived clients cover it
-    "client/defaults.py": "client/test_options.py",  # two numbers
-    "client/sync_calls.py": "client/test_retries_on_the_wire.py",  # the same tests make calls of both clients
-    "rules/limits.py": "rules/test_inference.py",  # a table without a function
-    "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims
     "server/grpc/builtin.py": "server/grpc/test_builtin.py",  # data about methods
     "server/telemetry/access_logs.py": "server/telemetry/test_call_logs.py",  # the same tests make both kinds of lines
     "server/calls/records.py": "server/telemetry/test_call_logs.py",  # protocols without a function

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from call_counts import count_calls
 from hypothesis_profiles import examples
 from tensor_reshape.rules.batches import ITEM_STEPS, RESERVE_STEPS, BatchItem, answer_batch
-from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_bounds, make_expression, name_dim
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.limits import MAX_STEPS, StepBudget
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
 from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dim_strategies import SMALL_QUESTIONS
 from hypothesis_profiles import examples
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, SHAPE_OPERATIONS, STATIC_RESHAPE, Operation
@@ -137,6 +137,12 @@ def test_conditions_and_bounds_of_a_contradiction_have_no_solution(question: Any
     contradiction = _explain_rejection(question)
     if contradiction is not None:
         assert find_solution(contradiction) is None, contradiction
+
+
+def test_contradiction_contains_an_expression_whose_names_cancel():
+    four = Dim(Interval(0, 1), Expression(4, (Symbol("N"),), 1, (Symbol("N"),)))
+    question = Question(STATIC_RESHAPE, [None, four], [four, -1, None], special_zero=False, expected=(4, None, None))
+    assert ", but 4*N/N is 0..1" in str(_explain_rejection(question))
 
 
 def test_error_message_lists_accepted_values_only_if_specific():

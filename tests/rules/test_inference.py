@@ -7,12 +7,11 @@ import pytest
 
 from call_counts import count_calls
 from tensor_reshape.rules import inference
-from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 from tensor_reshape.rules.dims import Dim, Interval, find_bounds, format_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.inference import Unsolved, answer_question, begin_answer, finish_answer, infer, infer_shape
-from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.limits import MAX_STEPS, Limits, StepBudget
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.questions import Kind, Question, ShapeAnswer, ShapeRequest, is_known
 from tensor_reshape.rules.solvers.cases import solve

@@ -16,9 +16,13 @@ SHOWN = {"shape": "[-1, 0, 7]", "data": "[N, 3, ?]"}
 
 # the error; reason, index of the item, metadata without the item and the query
 ITEMS: list[tuple[InvalidRequestError, Reason, int, dict[str, str]]] = [
-    (rejections.reject_value(QUESTION, 2), Reason.INVALID_TARGET_VALUE, 2, {}),
-    (rejections.reject_copy(QUESTION, 1), Reason.COPY_INDEX_OUT_OF_RANGE, 1, {"rank": "3"}),
-    (rejections.reject_second_minus_one(QUESTION, 0, 2), Reason.MULTIPLE_MINUS_ONE, 2, {"first": "0"}),
+    (rejections.reject_item(Reason.INVALID_TARGET_VALUE, "", QUESTION, 2), Reason.INVALID_TARGET_VALUE, 2, {}),
+    (
+        rejections.reject_item(Reason.MULTIPLE_MINUS_ONE, "", QUESTION, 2, first=0),
+        Reason.MULTIPLE_MINUS_ONE,
+        2,
+        {"first": "0"},
+    ),
     (rejections.reject_zero_volume(QUESTION, 0), Reason.MINUS_ONE_WITH_ZERO_VOLUME, 0, {}),
     (rejections.reject_remainder(QUESTION, 0, "N", 7), Reason.NOT_DIVISIBLE, 0, {"dividend": "N", "divisor": "7"}),
     (rejections.reject_overflow(QUESTION, 0, 2**63), Reason.DIM_OVERFLOW, 0, {"dim": str(2**63)}),
@@ -31,7 +35,7 @@ def test_target_item_error_contains_the_item_and_the_query():
         assert error.message.startswith(f"shape[{index}] is {TARGET[index]}: ")
         assert error.message.endswith("; shape [-1, 0, 7], data [N, 3, ?]")
         assert error.metadata == {"index": str(index), "value": str(TARGET[index])} | metadata | SHOWN
-    assert rejections.reject_value(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
+    assert rejections.reject_zero_volume(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
 
 
 def test_volume_mismatch_error_has_both_volumes():

@@ -33,21 +33,22 @@ def test_each_target_item_is_classified_by_special_zero():
         assert [read([item], special_zero=flag).kinds[0] for flag in (True, False)] == kinds, item
 
 
-# items; the items that were read, reason
-REJECTED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
-    ([2, -2, 3], [LITERAL], Reason.INVALID_TARGET_VALUE),
-    ([None, 2**63], [UNKNOWN], Reason.INVALID_TARGET_VALUE),
-    ([0, 0], [COPIED], Reason.COPY_INDEX_OUT_OF_RANGE),
-    ([-1, 1, -1, -5], [INFERRED, LITERAL], Reason.MULTIPLE_MINUS_ONE),
-    ([10**5000], [], Reason.INVALID_TARGET_VALUE),
+# items; the items that were read, reason, values of the error
+REJECTED: list[tuple[list[AnyDim], list[Kind], Reason, dict[str, str]]] = [
+    ([2, -2, 3], [LITERAL], Reason.INVALID_TARGET_VALUE, {"value": "-2"}),
+    ([None, 2**63], [UNKNOWN], Reason.INVALID_TARGET_VALUE, {"index": "1"}),
+    ([0, 0], [COPIED], Reason.COPY_INDEX_OUT_OF_RANGE, {"rank": "1"}),
+    ([-1, 1, -1, -5], [INFERRED, LITERAL], Reason.MULTIPLE_MINUS_ONE, {"first": "0"}),
+    ([10**5000], [], Reason.INVALID_TARGET_VALUE, {"index": "0"}),
 ]
 
 
 def test_target_error_keeps_the_kinds_of_earlier_items():
-    for items, kinds, reason in REJECTED:
+    for items, kinds, reason, values in REJECTED:
         target = read(items)
         assert target.rejection is not None
         assert (target.kinds, target.rejection.reason, target.is_plain) == (kinds, reason, False)
+        assert target.rejection.metadata.items() >= values.items()
 
 
 # items; the dims of data [7] and of the output whose products are equal

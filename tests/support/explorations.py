@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tensor_reshape.rules.dims import format_dims, read_unknown
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.notation import parse_shape
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS
 from tensor_reshape.rules.questions import Question, ShapeRequest
-from tensor_reshape.rules.shape_parser import parse_shape
 
 QUOTED = "'; rm -rf ~; '"
 """A name in quotes, which is a valid dim."""

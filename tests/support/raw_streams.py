@@ -8,11 +8,11 @@ from typing import TypeAlias
 import grpc
 import numpy as np
 
-from tensor_reshape.client.statuses import build_error
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import STREAM_RESHAPE
-from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_chunk
+from tensor_reshape.wire.reshapes import Chunk, decode_stream_response, encode_chunk
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 

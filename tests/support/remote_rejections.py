@@ -8,7 +8,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from tensor_reshape.client.statuses import build_error
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE
 

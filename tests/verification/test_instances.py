@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
+from tensor_reshape.rules.notation import parse_shape
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
-from tensor_reshape.rules.shape_parser import parse_shape
 from tests.oracles.shape_instances import find_accepted
 from verification import instances
 from verification.checker import MAX_DIM, Instance, find_ends

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tensor_reshape.rules.dim_groups import find_dim_groups
+from tensor_reshape.rules.explanations import find_dim_groups
 from verification.mlir import Groups, Reassociation, are_consistent, draw_reshape
 
 SPLIT = Reassociation([([0], [0]), ([1], [1, 2])], 1)

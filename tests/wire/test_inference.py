@@ -6,13 +6,12 @@ from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, TERMS
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import DimGroup, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import (
     build_infer_request,

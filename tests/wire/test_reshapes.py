@@ -18,8 +18,7 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import reshapes
 from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.methods import OPERATION_METHODS
-from tensor_reshape.wire.reshapes import ReshapeCall
-from tensor_reshape.wire.streams import decode_stream_request, encode_begin
+from tensor_reshape.wire.reshapes import ReshapeCall, decode_stream_request, encode_begin
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20

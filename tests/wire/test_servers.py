@@ -1,19 +1,24 @@
-"""ServerInfo round-trips, and unknown values of newer servers are ignored."""
+"""ServerInfo and health messages round-trip, and unknown values of newer servers are ignored."""
 
 from dataclasses import fields
 
 import pytest
+from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.servers import (
+    CHECK_METHOD,
     Feature,
+    HealthStatus,
     ServerInfo,
     ServerLimits,
+    decode_check_response,
     decode_server_info,
     describe_operation,
+    encode_check_request,
     encode_server_info,
 )
 
@@ -54,3 +59,22 @@ def test_empty_server_info_has_no_limits():
     assert (empty.version, empty.limits.max_message_bytes, empty.operations, empty.features) == ("", 0, {}, frozenset())
     with pytest.raises(InvalidRequestError):
         decode_server_info(b"\xff")
+
+
+def decode(number: int) -> HealthStatus:
+    status = health_pb2.HealthCheckResponse.ServingStatus.ValueType(number)
+    return decode_check_response(health_pb2.HealthCheckResponse(status=status).SerializeToString())
+
+
+def test_encoded_health_request_matches_grpcio_health_checking():
+    for service in ("", "tensor_reshape.v1.ReshapeService", "ü" * 100):
+        assert encode_check_request(service) == health_pb2.HealthCheckRequest(service=service).SerializeToString()
+    contract = health_pb2.DESCRIPTOR.services_by_name["Health"]
+    assert f"/{contract.full_name}/{contract.methods_by_name['Check'].name}" == CHECK_METHOD
+
+
+def test_health_status_numbers_match_grpcio_health_checking():
+    numbers = dict(health_pb2.HealthCheckResponse.ServingStatus.items())
+    assert {status.name: status.value for status in HealthStatus} == numbers
+    assert {name: decode(number).name for name, number in numbers.items()} == {name: name for name in numbers}
+    assert {decode(number) for number in (4, 2**31 - 1, -1)} == {HealthStatus.UNKNOWN}

@@ -1,4 +1,4 @@
-"""Errors round-trip through google.rpc.Status details."""
+"""Errors round-trip through google.rpc.Status details. Request ids are valid or ignored."""
 
 from urllib.parse import quote
 
@@ -24,12 +24,16 @@ from tensor_reshape.rules.errors import (
 from tensor_reshape.wire.status import (
     DETAILS_KEY,
     DOMAIN,
+    MAX_REQUEST_ID_CHARACTERS,
+    REQUEST_ID_KEY,
     RETRY_SECONDS,
     Status,
     decode_brief_rejection,
     decode_rejection,
     encode_brief_rejection,
     encode_rejection,
+    find_request_id,
+    is_request_id,
 )
 
 CODES = {
@@ -227,3 +231,19 @@ def test_additional_status_details_of_other_services_are_ignored():
     for details in ([OURS], [DebugInfo(), OURS], [OURS, DebugInfo()], [FOREIGN, OURS], [OURS, FOREIGN]):
         error = decode_rejection("INVALID_ARGUMENT", pack(*details))
         assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})
+
+
+LONGEST = "~" * MAX_REQUEST_ID_CHARACTERS
+
+
+def test_request_id_must_be_visible_ascii():
+    named = ["a", "0af7651916cd43dd8448eb211c80319c", "req/7:b=1", LONGEST]
+    assert [text for text in named if not is_request_id(text)] == []
+    others: list[object] = ["", " ", "a b", "a\n", "\x1b[2J", "\u00e4", LONGEST + "~", b"a", None, 7]
+    assert [value for value in others if is_request_id(value)] == []
+
+
+def test_request_id_is_found_in_metadata():
+    assert find_request_id((("other", "x"), (REQUEST_ID_KEY, "a-1"))) == "a-1"
+    for metadata in ((), (("other", "x"),), ((REQUEST_ID_KEY, "a b"),)):
+        assert find_request_id(metadata) is None

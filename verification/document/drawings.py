@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.notation import parse_shape
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
-from tensor_reshape.rules.shape_parser import parse_shape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from tensor_reshape.client import (
     ShapeQuery,
     TensorReshapeError,
 )
-from tensor_reshape.client.statuses import build_error
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE

@@ -10,7 +10,7 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire import batches, reshapes, streams
+from tensor_reshape.wire import batches, reshapes
 from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.plain_messages import Reading, describe_items, describe_rejection, read_plainly
 from tests.oracles.varints import find_unreadable
@@ -125,9 +125,9 @@ def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
 
 def _read_tensor(kind: str, raw: bytes) -> tuple[str, Reading]:
     if kind == "to_server":
-        return _describe_part(streams.decode_stream_request(raw, LIMITS))
+        return _describe_part(reshapes.decode_stream_request(raw, LIMITS))
     if kind == "to_client":
-        return _describe_part(streams.decode_stream_response(raw))
+        return _describe_part(reshapes.decode_stream_response(raw))
     form = "canonical" if reshapes.find_tensor_bytes(raw) is not None else "parsed"
     if kind == "response":
         return form, _describe_output(reshapes.decode_reshape_response(raw))
@@ -140,7 +140,7 @@ def _read_batch(kind: str, raw: bytes) -> Iterable[object]:
     return batches.decode_batch_response(raw)
 
 
-def _describe_part(part: reshapes.ReshapeCall | TensorView | streams.Chunk) -> tuple[str, Reading]:
+def _describe_part(part: reshapes.ReshapeCall | TensorView | reshapes.Chunk) -> tuple[str, Reading]:
     if isinstance(part, reshapes.ReshapeCall):
         return "parsed", _describe_call("request", part)
     if isinstance(part, TensorView):

@@ -171,7 +171,7 @@ def bound_the_only_symbol() -> Claims:
     yield "from above", Implies(And(whole, _is_floor(most, high * d, c)), n <= most)
 
 
-@state("root-steps", "roots:_take_root", covered_by="tests/rules/test_roots.py")
+@state("root-steps", "products:_take_root", covered_by="tests/rules/test_products.py")
 def root_steps() -> Claims:
     """Newton's steps from above stop at the greatest integer whose power is at most the number."""
     n, x, q, step = declare("n x q step")

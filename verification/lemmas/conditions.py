@@ -35,7 +35,7 @@ def product_of_zeros() -> Claims:
     yield "one factor that is not 0; by induction any number", Implies(a >= 1, (a * x == 0) == (x == 0))
 
 
-@state("factors-of-elements", "solvers.implied:_list_positive")
+@state("factors-of-elements", "solvers.facts:_list_positive")
 def factors_of_elements() -> Claims:
     """If a product is at least 1, its factors and the factors of its divisors are at least 1."""
     x, y, k, a = declare("x y k a")
@@ -43,7 +43,7 @@ def factors_of_elements() -> Claims:
     yield "a divisor", Implies(And(a >= 1, x >= 0, k >= 0, a == x * k), x >= 1)
 
 
-@state("equal-to-a-multiple", "solvers.implied:_list_multiples")
+@state("equal-to-a-multiple", "solvers.facts:_list_multiples")
 def equal_to_a_multiple() -> Claims:
     """A product that is equal to a number times another product is a multiple of each divisor of the number."""
     x, y, a, d, q, k = declare("x y a d q k")

@@ -23,7 +23,6 @@ from tensor_reshape.client.experiments import use_fast_polling
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import (
@@ -35,17 +34,16 @@ from tensor_reshape.rules.errors import (
     TensorReshapeError,
     UnauthenticatedError,
 )
-from tensor_reshape.rules.questions import Kind, Origin
+from tensor_reshape.rules.questions import DimGroup, Kind, Origin
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.runtime.lazy_imports import build_getters
 
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
-    from tensor_reshape.client.packed_tensors import PackedTensor
+    from tensor_reshape.client.arrays import PackedTensor
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Progress, Transfer
-    from tensor_reshape.wire.health import HealthStatus
-    from tensor_reshape.wire.servers import Feature, OperationInfo, ServerInfo, ServerLimits
+    from tensor_reshape.wire.servers import Feature, HealthStatus, OperationInfo, ServerInfo, ServerLimits
 
 __all__ = [
     "AsyncClient",
@@ -93,14 +91,11 @@ __all__ = [
 _LATER = {
     "AsyncClient": "tensor_reshape.client.aio",
     "Client": "tensor_reshape.client.sync",
-    "Feature": "tensor_reshape.wire.servers",
-    "HealthStatus": "tensor_reshape.wire.health",
-    "OperationInfo": "tensor_reshape.wire.servers",
-    "PackedTensor": "tensor_reshape.client.packed_tensors",
-    "Progress": "tensor_reshape.client.transfers",
-    "ServerInfo": "tensor_reshape.wire.servers",
-    "ServerLimits": "tensor_reshape.wire.servers",
-    "Transfer": "tensor_reshape.client.transfers",
+    "PackedTensor": "tensor_reshape.client.arrays",
+    **dict.fromkeys(("Progress", "Transfer"), "tensor_reshape.client.transfers"),
+    **dict.fromkeys(
+        ("Feature", "HealthStatus", "OperationInfo", "ServerInfo", "ServerLimits"), "tensor_reshape.wire.servers"
+    ),
 }
 
 if not TYPE_CHECKING:  # type checkers do not see this function, because they would otherwise accept every name

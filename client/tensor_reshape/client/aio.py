@@ -1,50 +1,91 @@
-"""The asyncio client has the same names and arguments as `sync.Client`, which documents them.
+"""The asyncio client, with the same names and arguments as `sync.Client`, which documents them.
 
-The module `aio_calls` makes the calls of this client.
+All of this code runs on the event loop of the client. It needs no locks, because no other code of the event loop runs
+between two `await`s.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from functools import cache, partial
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
 
+import grpc
 import grpc.aio
 
-from tensor_reshape.client.aio_calls import AioCalls, require_loop
 from tensor_reshape.client.arguments import require_special_zero
-from tensor_reshape.client.arrays import AnyArray
+from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
-from tensor_reshape.client.contexts import CallOptions
-from tensor_reshape.client.frameworks import Output
+from tensor_reshape.client.connections import (
+    FAULT_SECONDS,
+    TIME_IS_UP,
+    advise,
+    build_error,
+    describe_fault,
+    describe_wait,
+    explain_timeout,
+)
+from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline, Metadata
+from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.options import ChannelSettings
-from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, ShapeQuery
+from tensor_reshape.client.options import build_channel_options
+from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
+    Answer,
     Arguments,
     Call,
     Expected,
     InferOptions,
+    ShapeAnswers,
     Target,
     build_health_check,
     build_infer_shape,
+    build_infer_shapes,
     build_server_info,
     check_keywords,
 )
+from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.client.transfers import Handover, ReshapeOptions
-from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.client.transfers import Handover, Pauses, ReshapeOptions, StreamTransfer
+from tensor_reshape.rules.errors import LimitError, ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.servers import ServerInfo
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
 Like = TypeVar("Like")
 
 Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
 
+_Result = TypeVar("_Result")
+_FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
+_WRITE_FAILED = "Internal error from Core"  # grpc.aio raises an error with this text if it could not write a message
+_STATUS_SECONDS = 2.0
+"""Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
+_BEAT_SECONDS = 0.1
+"""Seconds between two checks of whether the event loop is blocked."""
 
-class AsyncClient(BaseClient[AioCalls, Interceptor]):
+
+class _End(NamedTuple):
+    """A message with which grpc.aio reports that a call has ended.
+
+    A failed write causes one such report, and the server's status causes another.
+    """
+
+    code: grpc.StatusCode
+    details: str
+    metadata: Metadata
+
+    @property
+    def is_of_write(self) -> bool:
+        return self.details.startswith(_WRITE_FAILED)
+
+
+_Ends: TypeAlias = "asyncio.Queue[_End]"
+
+
+class AsyncClient(BaseClient[Interceptor]):
     """An asyncio client that reshapes arrays on a server.
 
     An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
@@ -81,7 +122,16 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
 
     async def close(self) -> None:
         """Closes the channel and cancels running calls."""
-        await self._calls.close()
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.budget.close()
+        if self._endpoint.is_foreign:
+            # After a fork, the channel belongs to the parent process, so this process does not close it. The child
+            # process has no gRPC threads that could close the channel.
+            return
+        for call in list(self._streams):
+            # In some releases of grpc.aio, closing a channel does not end its streams, so each call is cancelled.
+            call.cancel()
+        await self._channel.close()
 
     @overload
     async def static_reshape(
@@ -175,7 +225,7 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
     ) -> InferredShape:
         """Returns the output shape of an operation; see `Client.infer_shape`."""
         call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
-        return await self._calls.run(call, self._endpoint.start_call(timeout, more))
+        return await self._run(call, self._endpoint.start_call(timeout, more))
 
     async def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
@@ -183,30 +233,292 @@ class AsyncClient(BaseClient[AioCalls, Interceptor]):
         """Answers many queries; see `Client.infer_shapes`."""
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
-        return await self._calls.run_batch(queries, context)
+        self._endpoint.require_open()
+        # The number of parallel calls is limited, because each call needs memory for its messages and a share of the
+        # server's limits. The number of asyncio tasks is not limited.
+        limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+
+        async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
+            async with limit:
+                return await self._run(build_infer_shapes(piece), context)
+
+        tasks = [asyncio.create_task(call_limited(piece)) for piece in split_queries(queries)]
+        try:
+            return [answer for answers in await asyncio.gather(*tasks) for answer in answers]
+        finally:
+            for task in tasks:
+                task.cancel()  # if one call has failed, the remaining calls are cancelled
 
     async def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
         """Returns the health of a service, or of the whole server (""). Never retries."""
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
-        return await self._calls.call_once(build_health_check(service), self._endpoint.start_call(timeout, options))
+        call, context = build_health_check(service), self._endpoint.start_call(timeout, options)
+        # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
+        with context:
+            async with self._open_channel(avoid_unhealthy=False) as channel:
+                try:
+                    return call.decode(await self._send(call, context, find_method=channel.unary_unary))
+                except UnavailableError as error:
+                    raise await self._explain_failure(error) from error.__cause__
+                except CallTimeoutError as error:
+                    raise explain_timeout(error, context.deadline.seconds) from error.__cause__
 
     async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Returns the version, limits and operations of a server; see `Client.server_info`."""
         check_keywords("server_info", options, ("timeout",), CallOptions)
-        return await self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
+        return await self._run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server with health status SERVING is connected; see `Client.wait_until_ready`."""
-        await self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
+        seconds = self._endpoint.choose_timeout(timeout)
+        self._endpoint.require_open()
+        try:
+            await asyncio.wait_for(self._channel.channel_ready(), seconds)
+        except TimeoutError:
+            message, fault = f"no server was ready within {seconds} seconds", await self._find_fault()
+            raise UnavailableError("; ".join(filter(None, (message, fault))), grpc.StatusCode.UNAVAILABLE) from None
 
-    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> AioCalls:
-        require_loop()
+    def _open(self, grpc_api: GrpcApi) -> None:
         del grpc_api  # an AsyncClient ignores `grpc_api`, because it always uses the public API grpc.aio
-        return AioCalls(self._endpoint, settings)
+        try:
+            asyncio.get_running_loop()  # a gRPC channel belongs to the event loop in which it is created
+        except RuntimeError:
+            message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
+            raise RuntimeError(message) from None
+        self._channel = self._open_channel(avoid_unhealthy=True)
+        self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
+        # The gRPC methods are cached, because creating a method object takes several microseconds.
+        self._find_method: _FindMethod = cache(self._channel.unary_unary)
+
+    def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.aio.Channel:
+        target, credentials = self._endpoint.target, self._endpoint.credentials
+        options, compression, interceptors = self._settings
+        merged = build_channel_options(target, options, avoid_unhealthy=avoid_unhealthy)
+        # The interceptors are a keyword argument, because tracing tools replace these functions and add a keyword.
+        if credentials is None:
+            return grpc.aio.insecure_channel(target, merged, compression, interceptors=interceptors)
+        return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors=interceptors)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        return await (self._calls.run(work, context) if isinstance(work, Call) else self._calls.stream(work, context))
+        return await (self._run(work, context) if isinstance(work, Call) else self._stream(work, context))
+
+    async def _run(self, call: Call[Answer], context: ClientContext) -> Answer:
+        """Makes a call and returns its response, with retries."""
+        with context:
+            attempts = Attempts(self._endpoint.budget, context.deadline)
+            try:
+                return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
+            except LimitError as error:
+                raise advise(error, call.method) from None
+
+    async def _stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
+        """Makes a stream call, with a new transfer for each attempt."""
+        attempts = Attempts(self._endpoint.budget, context.deadline)
+
+        async def attempt() -> Output:
+            transfer = make_transfer()
+            try:
+                with _watch_loop(transfer.pauses):
+                    return await self._exchange_all(transfer, context, attempts)
+            except TensorReshapeError as error:
+                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
+                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
+
+        with context:
+            return await self._repeat(attempt, attempts)
+
+    async def _send(
+        self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None
+    ) -> bytes:
+        self._endpoint.require_open()
+        method = (find_method or self._find_method)(call.method)
+        metadata = self._endpoint.metadata + context.metadata
+        return await _explain(method(call.request, timeout=context.deadline.remaining_seconds, metadata=metadata))
+
+    async def _repeat(self, attempt: Callable[[], Awaitable[_Result]], attempts: Attempts) -> _Result:
+        while True:
+            try:
+                result = await attempt()
+            except TensorReshapeError as error:
+                await self._pause(error, attempts)
+            else:
+                attempts.record_success()
+                return result
+
+    async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
+        pause = attempts.plan_pause(error)
+        if pause is None:
+            end = attempts.choose_end(error)
+            if isinstance(end, CallTimeoutError):
+                raise explain_timeout(end, attempts.deadline.seconds, await self._find_fault()) from None
+            raise await self._explain_failure(end) from None
+        await asyncio.sleep(pause.seconds)
+        if pause.is_for_server:
+            # If no server connects in time, the next attempt reports the cause.
+            with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
+                await self._check_health(seconds, wait_for_ready=True)
+        if attempts.deadline.is_within(0):
+            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
+            # exceeded".
+            raise await self._explain_failure(error)
+
+    async def _check_health(self, seconds: float, *, wait_for_ready: bool) -> None:
+        self._endpoint.require_open()
+        call, metadata = build_health_check(SERVICE), self._endpoint.metadata
+        method = self._find_method(call.method)
+        await _explain(method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=wait_for_ready))
+
+    async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
+        # This function runs on a thread, because it blocks.
+        return await asyncio.to_thread(self._explain_loss, error) if isinstance(error, UnavailableError) else error
+
+    async def _find_fault(self) -> str:
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
+        if self._endpoint.budget.is_closed:
+            return ""
+        state = self._channel.get_state()
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            try:
+                await self._check_health(FAULT_SECONDS, wait_for_ready=False)
+            except TensorReshapeError as error:
+                return describe_fault(await self._explain_failure(error))
+        return describe_wait(state, self._endpoint.target)
+
+    async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
+        self._endpoint.require_open()
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
+        metadata = self._endpoint.metadata + context.metadata
+        call = method(timeout=context.deadline.remaining_seconds, metadata=metadata)
+        sender: asyncio.Task[None] | None = None
+        ends: _Ends = asyncio.Queue()
+        call.add_done_callback(partial(_record_end, ends))
+        self._streams.add(call)  # `close` cancels it
+        try:
+            async with aclosing(_exchange(call, transfer.begin, ends, context.deadline)) as answers:
+                async for raw in answers:
+                    transfer.receive(raw)
+                    attempts.record_progress()
+                    # The elements are sent only after the first response, because this response says that the server
+                    # accepts the tensor.
+                    sender = sender or asyncio.create_task(_send_chunks(call, transfer))
+        finally:
+            self._streams.discard(call)
+            call.cancel()  # without `cancel`, a stream that the caller does not read to its end would stay open
+            if sender is not None:
+                sender.cancel()
+                # The call has already raised the sender's error, so the error is ignored here.
+                await asyncio.gather(sender, return_exceptions=True)
+        return transfer.finish()
+
+
+@contextmanager
+def _watch_loop(pauses: Pauses) -> Iterator[None]:
+    """Records how long any code of the program blocks the event loop during the block.
+
+    A blocked event loop neither reads nor sends, so the server aborts the stream.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.Handle
+
+    def beat(due: float) -> None:
+        nonlocal timer
+        pauses.record(loop.time() - due)
+        due = loop.time() + _BEAT_SECONDS
+        timer = loop.call_at(due, beat, due)
+
+    beat(loop.time())
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def _exchange(
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
+) -> AsyncGenerator[bytes, None]:
+    """Sends the first message of a stream and yields the responses.
+
+    Errors of gRPC are converted to errors of this package.
+    """
+    try:
+        await call.write(begin)
+        async for raw in call:
+            yield raw
+    except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
+        raise await _explain_stream(error, ends, deadline) from None
+
+
+async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
+    for message in transfer.build_chunks():
+        await call.write(message)
+    await call.done_writing()
+
+
+async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
+    """Returns the error with which a stream ended.
+
+    The error has the server's status, even if a failed write was reported first.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return _choose_error(error)
+    if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
+        # If the channel has interceptors, a cancelled call of grpc.aio raises InvalidStateError instead of
+        # CancelledError.
+        return asyncio.CancelledError()
+    end = await ends.get()
+    if end.is_of_write:
+        with suppress(TimeoutError):
+            end = await asyncio.wait_for(ends.get(), _STATUS_SECONDS)
+    if end.is_of_write and deadline.is_within(0):
+        return CallTimeoutError(TIME_IS_UP, grpc.StatusCode.DEADLINE_EXCEEDED)
+    if end.is_of_write:
+        return UnavailableError("the connection was lost while the stream was being sent", grpc.StatusCode.UNAVAILABLE)
+    return build_error(end.code, end.details, end.metadata)
+
+
+def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
+    """Stores the status with which a call ended.
+
+    This code runs in the callback of the event, because the next event would overwrite the status.
+    """
+    try:
+        _read_end(call).send(None)
+    except StopIteration as returned:  # awaiting this coroutine takes no time, because the call has already ended
+        ends.put_nowait(returned.value)
+
+
+async def _read_end(call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> _End:
+    return _End(await call.code(), await call.details() or "", tuple(await call.trailing_metadata() or ()))
+
+
+async def _explain(call: Awaitable[bytes]) -> bytes:
+    """Returns the response of a call. Errors of gRPC are converted to errors of this package."""
+    try:
+        return await call
+    except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
+        raise _choose_error(error) from None
+
+
+def _choose_error(error: BaseException) -> BaseException:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return build_error(error.code(), error.details(), error.trailing_metadata() or ())
+    if _is_being_cancelled():
+        return error  # a cancellation is returned unchanged, because asyncio requires the same exception object
+    return ServiceError("the client was closed", grpc.StatusCode.CANCELLED)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether this task was cancelled. Returns False if only the gRPC call of the task was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

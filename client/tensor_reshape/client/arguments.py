@@ -1,13 +1,17 @@
-"""Reads arguments. Arguments may be spelled in any unambiguous way, and an error names the correct spelling.
+"""Reads arguments, which may be spelled in any unambiguous way, and checks targets. Errors name the correct spelling.
 
 Invariants:
 
 - No argument is rounded, and a bool or text is never used as a number.
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
+- A target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if the address has no port, and
+  treats `http://host:1` as a host name. Without this check, both mistakes would only appear later, when a call finds no
+  server.
 - This module imports only the standard library, so that local inference does not wait for an array library.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from enum import Enum
@@ -82,8 +86,7 @@ def require_flag(special_zero: object) -> None:
         TypeError: the flag is missing.
     """
     if special_zero is REQUIRED:
-        message = f"special_zero is missing: {_FLAG_MEANING}"
-        raise TypeError(message)
+        raise TypeError(f"special_zero is missing: {_FLAG_MEANING}")
 
 
 def check_flag(special_zero: object) -> bool | None:
@@ -98,8 +101,7 @@ def check_flag(special_zero: object) -> bool | None:
         return special_zero
     require_flag(special_zero)
     if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
-        message = f"special_zero is {_show(special_zero)}, not a bool: {_FLAG_MEANING}"
-        raise TypeError(message)
+        raise TypeError(f"special_zero is {_show(special_zero)}, not a bool: {_FLAG_MEANING}")
     return None if special_zero is None else bool(special_zero)
 
 
@@ -120,8 +122,7 @@ def read_integer(value: object, field: str, place: int | None = None) -> int:
     if is_bool:
         advice = f"{int(value)}"  # type: ignore[call-overload] # raises if it is not a number
     path = field if place is None else f"{field}[{place}]"
-    message = f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}"
-    raise TypeError(message)
+    raise TypeError(f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}")
 
 
 def read_integers(items: object, field: str) -> tuple[int, ...]:
@@ -148,18 +149,15 @@ def check_shape(items: object, field: str) -> Iterable[object]:
     """
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
-        message = f"{field} is the {kind} {_show(items)}, not a sequence of dims: write a list, such as [2, 3]"
-        raise TypeError(message)
+        raise TypeError(f"{field} is the {kind} {_show(items)}, not a sequence of dims: write a list, such as [2, 3]")
     rank = getattr(items, "ndim", 1)
     if isinstance(items, Iterable) and rank == 1:
         return items
     if rank > 1:
-        message = f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list"
-        raise TypeError(message)
+        raise TypeError(f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list")
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
     advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # checked above
-    message = f"{field} is {_show(items)}, not a sequence of dims: write {advice}"
-    raise TypeError(message)
+    raise TypeError(f"{field} is {_show(items)}, not a sequence of dims: write {advice}")
 
 
 def read_operation(name: object) -> Operation:
@@ -189,8 +187,7 @@ def read_data_type(value: object, field: str = "data_type") -> DataType:
     if data_type is not None:
         return data_type
     if name is None:
-        message = f"{field} is {_show(value)}: write a DataType or its name, such as 'f32' or 'float32'"
-        raise TypeError(message)
+        raise TypeError(f"{field} is {_show(value)}: write a DataType or its name, such as 'f32' or 'float32'")
     served = format_data_types(frozenset(DataType))
     nearest = get_close_matches(name.lower(), served.split(", "), n=1)
     hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
@@ -226,3 +223,56 @@ def _find_type_name(value: object) -> str | None:
 def _show(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
+
+
+DEFAULT_TARGET = "localhost:50051"
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+
+_SCHEMES = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
+_URL = re.compile(r"[a-zA-Z][\w+.-]*://(.*?)/*")
+_ADDRESS = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]\s]+):(\d+)")
+_IPV6 = re.compile(r"[0-9a-fA-F:.]*(%.*)?")
+_MAX_PORT = 65535
+
+
+def check_target(target: object) -> str:
+    """Returns the target of a client if it is valid.
+
+    Raises:
+        TypeError: the target is not text.
+        ValueError: the target is not `host:port` and has no scheme of gRPC.
+    """
+    if not isinstance(target, str):
+        raise TypeError(f"target is {target!r}: write {_suggest(target)}")
+    found = _ADDRESS.fullmatch(target)
+    if target.startswith(_SCHEMES) or (found and 0 < int(found[2]) <= _MAX_PORT):
+        return target
+    raise ValueError(f"target is {target!r}; use host:port, dns:///host:port or unix:PATH: {_explain(target)}")
+
+
+def _explain(target: str) -> str:
+    """Returns a text that says what is wrong with an address, and what to write instead."""
+    url = _URL.fullmatch(target)
+    if url is not None:
+        return f"write {url[1]!r} without the scheme; for TLS, pass credentials=grpc.ssl_channel_credentials()"
+    if target.isdecimal():
+        return f"write 'localhost:{target}'"
+    host, _, port = target.rpartition(":")
+    if ":" in host and _IPV6.fullmatch(host):
+        return f"write the IPv6 address in brackets, '[{host}]:{port}'"
+    if target.startswith(":"):
+        return f"write 'localhost{target}'"
+    if ":" not in target:
+        return f"add a port, as in '{target or 'localhost'}:50051'"
+    return "end it with a port from 1 to 65535"
+
+
+def _suggest(target: object) -> str:
+    match target:
+        case int() if not isinstance(target, bool):
+            return f"'localhost:{target}'"
+        case (str(host), int(port)):
+            return f"'{host}:{port}'"
+        case _:
+            return "text such as 'localhost:50051'"

@@ -1,4 +1,4 @@
-"""Converts arrays of any framework to numpy, for data, requested shapes and `out`.
+"""Converts arrays of any framework to numpy, and outputs to the framework of the argument `like`.
 
 Invariants:
 
@@ -9,11 +9,19 @@ Invariants:
 - If an array is in this process's memory and numpy can address its elements, the elements are not copied. PyArrow's
   booleans, which are packed into bytes, and Python lists are copied.
 - The conversion changes nothing silently: it does not drop gradients, turn nulls into NaN, or move data from a device.
+- Before the call is made, the element type of the data is checked. The framework of the output must have an element
+  type that represents every element exactly.
+- Read-only memory is never passed to a framework that could write to it. For example, torch has no read-only tensors.
+- Memory that the caller can still write to is never passed to a framework whose arrays are immutable.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from operator import index
+from pickle import PickleBuffer
+from types import ModuleType
+from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +31,9 @@ import numpy.typing as npt
 # would then wait for the import lock forever.
 from numpy.ma import MaskedArray
 
+from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
+from tensor_reshape.rules.dims import check_dims
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
 
@@ -92,8 +103,7 @@ def read_array(array: object, field: str) -> Array:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
     if isinstance(array, MaskedArray):  # `np.asarray` would remove the mask without an error
-        message = f"{field} has masked elements, which cannot be sent: fill the array first"
-        raise TypeError(message)
+        raise TypeError(f"{field} has masked elements, which cannot be sent: fill the array first")
     if isinstance(array, np.ndarray | np.generic):
         return np.asarray(array)
     if isinstance(array, bytes):
@@ -112,8 +122,7 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
     try:
         return np.asarray(items)
     except ValueError as error:
-        message = f"{field} has rows of different lengths: reshape each row separately ({error})"
-        raise ValueError(message) from error
+        raise ValueError(f"{field} has rows of different lengths: reshape each row separately ({error})") from error
 
 
 def _holds_arrays(items: Sequence[object]) -> bool:
@@ -130,8 +139,7 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
     """Returns a numpy array over the memory of a torch tensor, with the tensor's strides."""
     for has_trouble, state, instead in _TROUBLES:
         if has_trouble(tensor):
-            message = f"{field} is a torch tensor {state} ({tensor.dtype}, {tensor.device}): pass {instead}"
-            raise TypeError(message)
+            raise TypeError(f"{field} is a torch tensor {state} ({tensor.dtype}, {tensor.device}): pass {instead}")
     name = str(tensor.dtype).removeprefix("torch.")
     try:
         if name not in VIEWED_DTYPES:
@@ -153,11 +161,9 @@ def _read_foreign(array: object, field: str) -> Array:
     # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all its columns to one type. The
     # attribute is looked up in the class, because an xarray object has its axis names as attributes.
     if hasattr(type(array), "columns"):
-        message = f"{field} is a table: pass one of its columns"
-        raise TypeError(message)
+        raise TypeError(f"{field} is a table: pass one of its columns")
     if _has_nulls(array):
-        message = f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)"
-        raise TypeError(message)
+        raise TypeError(f"{field} has nulls: fill them first, for example with array.fill_null(0) or array.fillna(0)")
     # An object with the method `to_numpy_ndarray` is a PyArrow array of tensors, whose items numpy would read as Python
     # objects.
     if hasattr(array, "to_numpy_ndarray"):
@@ -188,5 +194,164 @@ def _check_device(array: object, field: str) -> None:
     if int(device[0]) not in _HOST_MEMORY:
         kind = type(array)
         fetch = _FETCHES.get(kind.__module__.partition(".")[0], "a copy in the memory of this process")
-        message = f"{field} is a {kind.__module__}.{kind.__qualname__} on a device: pass {fetch}"
-        raise TypeError(message)
+        raise TypeError(f"{field} is a {kind.__module__}.{kind.__qualname__} on a device: pass {fetch}")
+
+
+_WIDE_BYTES = 8
+"""Size of the elements that jax narrows to half by default."""
+
+
+Output: TypeAlias = Any
+"""The output: an array of the framework of `like`. The overloads of each method give its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """The way in which a framework takes over a numpy array.
+
+    Attributes:
+        name: the name of the framework for error messages.
+        present: returns an array of the framework over the memory of a numpy array.
+        takes_read_only: whether the memory of the numpy array may be read-only.
+        is_immutable: whether arrays of the framework are immutable. If they are immutable, no other array may write to
+            their memory.
+    """
+
+    name: str
+    present: Callable[[Array], Output]
+    takes_read_only: bool = True
+    is_immutable: bool = False
+
+
+NUMPY = Framework("numpy", lambda array: array)
+
+
+def find_framework(like: object, data_type: DataType) -> Framework:
+    """Returns the framework of an output, if the framework supports the element type.
+
+    Args:
+        like: None for numpy, an array, or a namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any module with
+            `from_dlpack` of the array API standard.
+        data_type: the element type.
+
+    Raises:
+        TypeError: `like` is neither an array nor a namespace, or the framework does not have the type.
+    """
+    if like is None:
+        return NUMPY
+    # `like` must not be a dtype, because outputs are not converted.
+    if not _is_array(like) and not isinstance(like, ModuleType):
+        raise _reject_like(type(like).__qualname__)
+    modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
+    for name in modules:
+        find = _FRAMEWORKS.get(name.partition(".")[0])
+        if find is not None:
+            return find(data_type)
+    return _find_namespace(like, data_type)
+
+
+def _find_torch(data_type: DataType) -> Framework:
+    torch = sys.modules["torch"]
+    dtype = getattr(torch, data_type.numpy_name, None)
+    if dtype is None or data_type.is_packed:  # torch has type names such as int4, but no operations for these types
+        raise _reject(data_type, by="torch")
+    if data_type.numpy_name not in VIEWED_DTYPES:
+        return Framework("torch", torch.from_numpy, takes_read_only=False)
+    integers = f"i{data_type.group_bytes}"
+    return Framework("torch", lambda array: torch.from_numpy(array.view(integers)).view(dtype), takes_read_only=False)
+
+
+def _find_jax(data_type: DataType) -> Framework:
+    # `device_put` is used instead of jax's `asarray`, because `asarray` always copies.
+    put = sys.modules["jax"].device_put
+    # Without jax_enable_x64, jax silently narrows 64-bit elements to 32 bits. To find out whether jax_enable_x64 is on,
+    # the code tries a conversion, because the setting can be changed in many scopes.
+    if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
+        raise TypeError(f'jax narrows {data_type} by default: call jax.config.update("jax_enable_x64", True)')
+    return Framework("jax", put, is_immutable=True)
+
+
+def _find_pyarrow(data_type: DataType) -> Framework:
+    if data_type in UNNAMED_IN_FILES or data_type is DataType.BOOLEAN:
+        raise _reject(data_type, by="a pyarrow.Tensor")
+    return Framework("pyarrow", sys.modules["pyarrow"].Tensor.from_numpy)
+
+
+def _find_namespace(like: object, data_type: DataType) -> Framework:
+    """Returns a framework that implements the array API standard but has no function of its own in this module."""
+    namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
+    if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
+        raise _reject_like(type(like).__qualname__)
+    if data_type in UNNAMED_IN_FILES:
+        raise _reject(data_type, by=f"{namespace.__name__} (by DLPack from numpy)")
+    # Read-only memory is not passed, because only DLPack 1.0 and newer marks memory as read-only, and consumers may
+    # ignore the mark.
+    return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
+
+
+_FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
+    "numpy": lambda _: NUMPY,
+    "torch": _find_torch,
+    "jax": _find_jax,
+    "jaxlib": _find_jax,
+    "pyarrow": _find_pyarrow,
+}
+"""The known frameworks by the root of their module names."""
+
+
+def _is_array(like: object) -> bool:
+    # a class is not accepted as an array, although it has the attributes of its arrays
+    is_class = isinstance(like, type)
+    return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
+
+
+def _reject_like(kind: str) -> TypeError:
+    return TypeError(f"like must be an array, or a namespace such as torch or jax.numpy, not {kind}")
+
+
+def _reject(data_type: DataType, *, by: str) -> TypeError:
+    return TypeError(f"{by} has no type {data_type}: omit like= to get a numpy array")
+
+
+_BUFFERS_PROTOCOL = 5  # this is the first pickle protocol with out-of-band buffers (PEP 574)
+_Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PackedTensor:
+    """A dense tensor of u1, u2, u3, u4, u6, i4, nf4 or f4e2m1.
+
+    Attributes:
+        data_type: the element type.
+        dims: the shape.
+        data: a read-only view of the bytes with the packed elements.
+
+    >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
+    >>> client.reshape(tensor, [-1], special_zero=False).dims
+    (6,)
+    """
+
+    data_type: DataType
+    dims: tuple[int, ...]
+    data: memoryview
+
+    def __init__(self, data_type: DataTypeLike, dims: Sequence[int], data: _Buffer) -> None:
+        """Creates a tensor from packed bytes. The data may be any contiguous buffer.
+
+        Raises:
+            ValueError: the elements of this type have whole bytes, or a dim is negative or too large. Use an array for
+                elements of whole bytes.
+        """
+        data_type = read_data_type(data_type)
+        if not data_type.is_packed:
+            raise ValueError(f"{data_type} is not a packed type: pass an array")
+        view = memoryview(data)  # type: ignore[arg-type] # an array is a buffer
+        object.__setattr__(self, "data_type", data_type)
+        object.__setattr__(self, "dims", check_dims(read_integers(dims, "dims"), "dims"))
+        # An empty view is replaced by empty bytes, because an empty memoryview cannot be cast.
+        object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
+        """Supports pickling. From pickle protocol 5 on, the bytes need not be copied."""
+        data = PickleBuffer(self.data) if index(protocol) >= _BUFFERS_PROTOCOL else bytes(self.data)
+        return type(self), (self.data_type, self.dims, data)

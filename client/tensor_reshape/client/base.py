@@ -1,32 +1,38 @@
 """The base class of both clients, which creates a client and plans its requests."""
 
+import re
+import socket
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from os import PathLike
 from typing import Generic, NoReturn, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 import grpc
 
+from tensor_reshape.client.arguments import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, check_target
+from tensor_reshape.client.arrays import Output
 from tensor_reshape.client.call_cache import FAST_OPTIONS, find_call
-from tensor_reshape.client.contexts import Metadata
-from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api
+from tensor_reshape.client.connections import FAILED_ADDRESS, explain_loss
+from tensor_reshape.client.contexts import LEAST_TIMEOUT_SECONDS, Metadata, find_trace_reader
+from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
 from tensor_reshape.client.options import (
+    MAX_CHUNK_BYTES,
     ChannelOptions,
-    ChannelSettings,
     Endpoint,
-    check_chunk_bytes,
-    check_inline_max_bytes,
     check_settings,
+    check_size,
 )
-from tensor_reshape.client.requests import Arguments, Call, plan_reshape
-from tensor_reshape.client.targets import check_target
+from tensor_reshape.client.requests import Arguments, Call, build_health_check, plan_reshape
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 
-Calls = TypeVar("Calls")
 Interceptor = TypeVar("Interceptor")
 
 MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
@@ -39,7 +45,7 @@ USE_WITH = "use `with Client(...)`, or `async with AsyncClient(...)` in asyncio"
 """The message for a `with` statement of the wrong kind."""
 
 
-class BaseClient(ABC, Generic[Calls, Interceptor]):
+class BaseClient(ABC, Generic[Interceptor]):
     """The base class of `Client` and `AsyncClient`."""
 
     def __init__(  # noqa: PLR0913 - each option has its name
@@ -95,22 +101,35 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         if tracing:
-            self._endpoint.pass_traces_on()
-        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
-        self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = self._open_calls(check_settings(options, compression, interceptors), check_grpc_api(grpc_api))
+            self._endpoint.read_trace = find_trace_reader()
+        self._inline_max_bytes = check_size(inline_max_bytes, "inline_max_bytes")
+        self._chunk_bytes = check_size(chunk_bytes, "chunk_bytes", MAX_CHUNK_BYTES)
+        self._settings = check_settings(options, compression, interceptors)
+        self._open(check_grpc_api(grpc_api))
 
     def __repr__(self) -> str:
         """The target and state of the client, without credentials."""
-        return self._endpoint.describe(type(self).__name__)
+        endpoint = self._endpoint
+        states = ("TLS" if endpoint.credentials else "", "closed" if endpoint.budget.is_closed else "")
+        return f"<{', '.join([f'{type(self).__name__} of {endpoint.target}', *filter(None, states)])}>"
 
     def __reduce__(self) -> NoReturn:
         """Raises an error, because a client cannot be pickled or copied."""
-        raise self._endpoint.reject_pickling(type(self).__name__)
+        message = (
+            f"{self!r} cannot be pickled or copied, because it has connections: create one in each process, and share "
+            "it between the threads of the process"
+        )
+        raise TypeError(message)
 
     @abstractmethod
-    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> Calls:
-        """Creates the object that makes the calls."""
+    def _open(self, grpc_api: GrpcApi) -> None:
+        """Creates the channel, which connects with the first call."""
+
+    def _explain_loss(self, error: TensorReshapeError) -> TensorReshapeError:
+        """Returns the error to raise for a failed call; it blocks, because it may make connections."""
+        if isinstance(error, UnavailableError):
+            error = _find_better_error(error, self._endpoint, self._settings.options)
+        return explain_loss(error, self._endpoint.target)
 
     def _prepare(self, arguments: Arguments, how: Handover) -> Call[Output] | MakeTransfer:
         """Returns the call that executes an operation, or for a stream, the function that creates its transfer.
@@ -130,3 +149,46 @@ class BaseClient(ABC, Generic[Calls, Interceptor]):
         if delivery.way == "view":
             return plan.build_infer().then(delivery.view)
         return plan.build_inline().then(delivery.land)
+
+
+_HOST_NAME = re.compile(r"(?:dns:(?:///)?)?([^:/\[\]]+):(\d+)")
+# gRPC calls both addresses of localhost, even if the hosts file of the machine has only one of them.
+_LOOPBACKS = {"localhost": ("127.0.0.1", "::1")}
+_TOTAL_SECONDS = 1.0  # the time for all calls, most of which fail within milliseconds
+
+
+def _find_better_error(error: UnavailableError, endpoint: Endpoint, options: ChannelOptions) -> UnavailableError:
+    """Returns the error of another address of the target if a server responds there, and otherwise `error`.
+
+    gRPC reports the error of only one address, which is the address that failed last. For example, localhost means both
+    127.0.0.1 and ::1. If a server listens only on 127.0.0.1 and requires TLS, a client without TLS may get the error of
+    ::1, which is "connection refused". Such an error is misleading, so this function calls the other addresses. It
+    sends no metadata, so it sends no tokens, and it takes at most a second.
+    """
+    failed, found = FAILED_ADDRESS.search(error.message), _HOST_NAME.fullmatch(endpoint.target)
+    if failed is None or found is None:
+        return error
+    name, port = found.groups()
+    # The certificate of a server contains the host name instead of the address.
+    own = [("grpc.ssl_target_name_override", name), *options]
+    end = time.monotonic() + _TOTAL_SECONDS
+    for address in _list_addresses(name, port):
+        if address.endswith(f":{unquote(failed[1])}"):
+            continue
+        seconds = max(end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
+        channel, check = endpoint.open_channel(address, own, avoid_unhealthy=False), build_health_check(SERVICE)
+        with closing(open_transport(channel, "public")) as transport, suppress(TensorReshapeError):
+            try:
+                transport.send(check.method, check.request, seconds, ())
+            except UnavailableError as other:
+                if not FAILED_ADDRESS.search(other.message):
+                    return other
+    return error
+
+
+def _list_addresses(name: str, port: str) -> list[str]:
+    """Returns the addresses of a host name in gRPC's notation."""
+    hosts = dict.fromkeys(_LOOPBACKS.get(name, ()))
+    with suppress(OSError):
+        hosts |= dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+    return [f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}" for host in hosts]

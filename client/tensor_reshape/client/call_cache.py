@@ -21,8 +21,7 @@ import numpy as np
 
 from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS
-from tensor_reshape.client.requests import Arguments, Call, Expected, plan_reshape
-from tensor_reshape.client.responses import decode_answer, decode_array
+from tensor_reshape.client.requests import Arguments, Call, Expected, decode_answer, decode_array, plan_reshape
 from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import KnownQuestion

@@ -1,17 +1,54 @@
-"""Explains the errors of calls that found no server, or whose timeout has passed.
+"""Converts the gRPC status of a call to an exception, and explains it.
 
 If a call finds no server, it fails with the cause of the last connection attempt. If the timeout of a call passes
 earlier, the call ends with "Deadline Exceeded", which names neither the timeout nor a cause. Only in the second case,
-this module adds the timeout and the state of the channel to the error.
+this module adds the timeout and the state of the channel to the error. Errors about messages that are too large, and
+errors of stalled calls, get advice.
 """
 
 import re
+from collections.abc import Collection, Mapping
+from copy import copy
 from urllib.parse import unquote
 
 from grpc import ChannelConnectivity, StatusCode
 
-from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
-from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ServiceError, UnavailableError
+from tensor_reshape.client.transfers import Pauses
+from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
+from tensor_reshape.rules.sizes import round_size
+from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
+from tensor_reshape.wire.status import decode_brief_rejection, decode_rejection, find_request_id
+
+_KINDS: dict[StatusCode, type[ServiceError]] = {
+    StatusCode.UNAVAILABLE: UnavailableError,
+    StatusCode.DEADLINE_EXCEEDED: CallTimeoutError,
+    StatusCode.INTERNAL: InternalServerError,
+}
+
+
+def build_error(
+    code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
+) -> TensorReshapeError:
+    """Returns the exception for the gRPC status of a call."""
+    error = _choose_error(code, details or "", trailing_metadata)
+    error.request_id = find_request_id(trailing_metadata)
+    return error
+
+
+def _choose_error(
+    code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
+) -> TensorReshapeError:
+    # Error details identify an error of the server, so they are examined before the status code. Transports and proxies
+    # send the same status codes without details.
+    rejection = decode_rejection(code.name, trailing_metadata) or decode_brief_rejection(code.name, text)
+    if rejection is not None:
+        return rejection
+    if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
+        # gRPC's own code rejects such a large message before the server can report its limit.
+        return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
+    return _KINDS.get(code, ServiceError)(text, code)
+
 
 _CAUSES = {
     "Connection refused": "no server at {target} (connection refused{address})",
@@ -53,14 +90,6 @@ TIME_IS_UP = "Deadline Exceeded"
 
 FAULT_SECONDS = 0.1
 """Seconds that the channel may take to report its connection error. Usually, it reports the error at once."""
-
-
-def has_failed(state: ChannelConnectivity | None) -> bool:
-    """Whether the last connection attempt of the channel failed.
-
-    After a failed attempt, a call that does not wait for a server reports the cause at once.
-    """
-    return state is ChannelConnectivity.TRANSIENT_FAILURE
 
 
 def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
@@ -126,3 +155,75 @@ def explain_timeout(error: CallTimeoutError, seconds: float | None, fault: str =
     explained.seconds, explained.fault, explained.request_id = seconds, fault, error.request_id
     explained.add_note(f"gRPC: {error.message}")
     return explained
+
+
+# The SDK can send smaller messages only for the reshape methods.
+# The advice fits both modes that send one message. With "auto", a smaller inline_max_bytes helps. With "inline", "auto"
+# helps.
+_UNARY_ADVICE = 'use transfer="stream", or transfer="auto" and a client whose inline_max_bytes is below this limit'
+_STREAM_ADVICE = "use a client with smaller chunk_bytes"
+_ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
+# If a message is too large, the error text of gRPC's core matches this expression.
+_SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
+
+
+def advise(error: TensorReshapeError, path: str, pauses: Pauses | None = None) -> TensorReshapeError:
+    """Returns the error to raise for a call to `path`, which contains advice if the SDK has some.
+
+    Args:
+        error: the error of the call.
+        path: the method path.
+        pauses: the pauses of a stream that the client did not cancel itself, or None.
+    """
+    if isinstance(error, LimitError) and error.reason is Reason.MESSAGE_TOO_LARGE:
+        return _advise_large(error, path)
+    if isinstance(error, LimitError) and error.reason is Reason.STALLED:
+        return _advise_stalled(error, pauses)
+    # Some proxies cancel a stream whose server has aborted it, and drop the status.
+    is_cancelled = isinstance(error, ServiceError) and error.code is StatusCode.CANCELLED
+    if is_cancelled and pauses is not None and pauses.are_long:
+        stalled = LimitError.of(Reason.STALLED, "the call was cancelled without a status (--stall-timeout-seconds)")
+        stalled.request_id = error.request_id
+        return _advise_stalled(stalled, pauses)
+    return error
+
+
+def _advise_stalled(error: LimitError, pauses: Pauses | None) -> LimitError:
+    """Returns an error that says whether this process or the network was slow.
+
+    gRPC's own threads send and receive the message of a unary call, so only the network can be slow there.
+    """
+    if pauses is not None and pauses.are_own:
+        seconds = f"{pauses.own_seconds:.1f}"
+        cause, advice = f"this process paused it for {seconds} seconds", "make such pauses shorter"
+        values = {"slow_side": "caller", "paused_seconds": seconds}
+    else:
+        cause, advice = "the network was too slow", "use a faster network"
+        values = {"slow_side": "network"}
+    advice = f"{advice}, or raise this option of the server"
+    return _extend(error, f"{error.message}, because {cause}", advice, values)
+
+
+def _advise_large(error: LimitError, path: str) -> LimitError:
+    """Returns an error with both sizes.
+
+    gRPC's error has no details, so the sizes are read from the text of the error. If a proxy reports the error with
+    another text, the error is returned unchanged.
+    """
+    advice, sizes = _ADVICE.get(path), _SIZES.search(error.message)
+    if advice is None or sizes is None:
+        return error
+    size, limit = map(int, sizes.groups())
+    texts = round_size(size), round_size(limit)
+    # if both sizes were rounded to the same text, the message shows the exact numbers of bytes
+    if texts[0] == texts[1]:
+        texts = f"{size} bytes", f"{limit} bytes"
+    message = f"the message has {texts[0]}, but its receiver allows {texts[1]}"
+    return _extend(error, message, advice, {"size": str(size), "limit": str(limit)})
+
+
+def _extend(error: LimitError, message: str, advice: str, values: Mapping[str, str]) -> LimitError:
+    extended = copy(error)
+    extended.message, extended.advice = message, f": {advice}"
+    extended.metadata = {**error.metadata, **values}
+    return extended

@@ -1,22 +1,45 @@
 """The context of a single call: the deadline and the metadata of the call.
 
 Invariants: metadata are checked before a request is sent. All attempts of a call, and all calls of a batch, share one
-context.
+context. With tracing, a call belongs to the trace of its caller, and without a current span, it sends no trace.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypedDict
 
-from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.wire.request_ids import (
-    MAX_REQUEST_ID_CHARACTERS,
-    REQUEST_ID_KEY,
-    find_request_id,
-    is_request_id,
-)
+from tensor_reshape.runtime.lazy_imports import advise_install
+from tensor_reshape.wire.status import MAX_REQUEST_ID_CHARACTERS, REQUEST_ID_KEY, find_request_id, is_request_id
+
+LEAST_TIMEOUT_SECONDS = 1e-3
+"""The shortest timeout that is passed to grpc. A call with this timeout ends with grpc's usual timeout error."""
+
+
+class Deadline:
+    """The time at which a call must have ended, including its retries and the pauses between them.
+
+    Attributes:
+        seconds: the timeout of the call. With None, the call may take any time.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        """Starts the clock."""
+        self.seconds = seconds
+        # The clock is monotonic, so a change of the system time has no effect.
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """The remaining seconds, as the `timeout` argument of grpc. None without a deadline."""
+        return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
+
+    def is_within(self, seconds: float) -> bool:
+        """Whether the deadline is less than `seconds` away."""
+        return self._end is not None and time.monotonic() + seconds >= self._end
+
 
 Metadata = Sequence[tuple[str, str | bytes]]
 CheckedMetadata = tuple[tuple[str, str | bytes], ...]
@@ -70,12 +93,7 @@ class ClientContext:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Sets the request id of the error that leaves the block."""
-        if isinstance(error, TensorReshapeError):
-            self.name_call(error)
-
-    def name_call(self, error: TensorReshapeError) -> None:
-        """Sets the request id of an error, unless the error already has the server's id."""
-        if error.request_id is None:
+        if isinstance(error, TensorReshapeError) and error.request_id is None:
             error.request_id = find_request_id(self.metadata)
 
 
@@ -92,8 +110,7 @@ def build_metadata(options: CallOptions) -> CheckedMetadata:
         message = f"request_id is {request_id!r}; use visible ASCII characters, at most {MAX_REQUEST_ID_CHARACTERS}"
         raise ValueError(message)
     if any(key == REQUEST_ID_KEY for key, _ in metadata):
-        message = f"both the metadata and request_id contain an {REQUEST_ID_KEY}: remove one of them"
-        raise ValueError(message)
+        raise ValueError(f"both the metadata and request_id contain an {REQUEST_ID_KEY}: remove one of them")
     return (*metadata, (REQUEST_ID_KEY, request_id))
 
 
@@ -107,8 +124,7 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
         # The error message does not show the metadata, because metadata may contain credentials.
-        message = f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]"
-        raise TypeError(message)
+        raise TypeError(f"metadata is of the type {type(metadata).__name__}: write pairs, such as [('key', 'value')]")
     # the metadata pairs are copied before the check, because an iterator can be read only once
     checked = tuple(metadata)
     for key, value in checked:
@@ -120,3 +136,28 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
             )
             raise ValueError(message)
     return checked
+
+
+TRACE_KEY = "traceparent"
+"""The metadata key of a trace."""
+
+
+def find_trace_reader() -> Callable[[], CheckedMetadata]:
+    """Returns a function that returns the current trace of the thread or task that calls it.
+
+    Raises:
+        ImportError: OpenTelemetry is not installed.
+    """
+    try:
+        # OpenTelemetry is imported only when it is used, because it is optional and slow to import.
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(f"tracing=True needs OpenTelemetry: {advise_install('tracing')}") from error
+    inject = TraceContextTextMapPropagator().inject
+
+    def read_trace() -> CheckedMetadata:
+        headers: dict[str, str] = {}
+        inject(headers)
+        return tuple(headers.items())
+
+    return read_trace

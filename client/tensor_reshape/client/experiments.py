@@ -43,8 +43,7 @@ def use_fast_polling() -> bool:
     0
     """
     if "grpc" in sys.modules:
-        message = "grpc is already imported: call use_fast_polling before other imports"
-        raise RuntimeError(message)
+        raise RuntimeError("grpc is already imported: call use_fast_polling before other imports")
     if VARIABLE in os.environ or find_release() not in _RELEASES:  # noqa: TID251 - the user's own setting wins
         return False
     os.environ[VARIABLE] = _EXPERIMENTS  # noqa: TID251 - the core has no other interface for it

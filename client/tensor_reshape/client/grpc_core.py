@@ -19,12 +19,12 @@ The class `CoreTransport` instead makes a unary call with one batch of core oper
 import time
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import grpc
 
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
-from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transports import Transport, check_answer
 
 try:
@@ -35,7 +35,6 @@ except ImportError:
 
 GrpcApi = Literal["auto", "public"]
 
-_GRPC_APIS = ("auto", "public")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ENDS_OF_PROBE = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -50,9 +49,8 @@ def check_grpc_api(grpc_api: GrpcApi) -> GrpcApi:
     Raises:
         ValueError: `grpc_api` is not "auto" or "public".
     """
-    if grpc_api not in _GRPC_APIS:
-        message = f"grpc_api is {grpc_api!r}; use one of {', '.join(_GRPC_APIS)}"
-        raise ValueError(message)
+    if grpc_api not in get_args(GrpcApi):
+        raise ValueError(f"grpc_api is {grpc_api!r}; use one of {', '.join(get_args(GrpcApi))}")
     return grpc_api
 
 
@@ -64,7 +62,9 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
         grpc_api: "auto" for calls on gRPC's core if possible; "public" for grpcio's public API.
         interceptors: gRPC interceptors. With interceptors, the public API is used.
     """
-    core = channel._channel if is_supported() and _is_plain(channel) else None  # type: ignore[attr-defined] # private
+    # If an instrumentation has wrapped the channel with an interceptor, for example, it must see every call.
+    is_plain = is_supported() and type(channel) is _channel.Channel
+    core = channel._channel if is_plain else None  # type: ignore[attr-defined] # private
     find_state = partial(_find_state, core)
     if core is None or interceptors or grpc_api == "public":
         # Without interceptors, `intercept_channel` returns the channel itself.
@@ -120,15 +120,6 @@ class CoreTransport(Transport):
             # An unknown status code becomes UNKNOWN, as in gRPC's core itself.
             raise build_error(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing_metadata)
         return check_answer(message.message())
-
-
-def _is_plain(channel: grpc.Channel) -> bool:
-    """Whether a channel object is grpcio's own.
-
-    If an instrumentation, for example, has wrapped the channel with an interceptor, the interceptor must see every
-    call.
-    """
-    return type(channel) is _channel.Channel
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:

@@ -10,17 +10,17 @@ from weakref import WeakSet
 import grpc
 
 from tensor_reshape.client.contexts import (
+    TRACE_KEY,
     CallOptions,
     CheckedMetadata,
     ClientContext,
+    Deadline,
     Metadata,
     build_metadata,
     check_metadata,
 )
-from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.retries import RetryBudget
-from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
-from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
+from tensor_reshape.client.tokens import AUTHORIZATION_KEY, ReadPair
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
@@ -58,7 +58,7 @@ _PING_TIMEOUT_MS = 15_000
 # replaced one after another, calls would fail with gRPC's default of 30 s, because the client would find the new
 # servers too late.
 _LOOKUP_INTERVAL_MS = 2_000
-_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
+MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
 
 
 class Endpoint:
@@ -68,7 +68,8 @@ class Endpoint:
         target: the target, as for `Client`.
         credentials: TLS credentials. None means a connection in plain text.
         is_foreign: whether this process was forked from the process that created the client.
-        budget: the retry budget, which all calls share.
+        budget: the retry budget, which all calls share. It also says whether the client is closed.
+        read_trace: returns the current trace of the caller, which each call sends. None if tracing is off.
     """
 
     def __init__(
@@ -77,28 +78,24 @@ class Endpoint:
         credentials: grpc.ChannelCredentials | None,
         metadata: Metadata,
         timeout: float,
-        token: Token | None = None,
+        read_token: ReadPair | None = None,
     ) -> None:
         """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of the settings."""
         _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
-        self._token = token
+        self._read_token = read_token
         self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
         self._timeout = choose_timeout(timeout)  # this default timeout applies to calls without their own timeout
         self.is_foreign = False
-        self._read_trace: Callable[[], CheckedMetadata] | None = None  # the tracing hook, or None if tracing is off
+        self.read_trace: Callable[[], CheckedMetadata] | None = None
         _endpoints.add(self)
 
     @property
     def metadata(self) -> CheckedMetadata:
         """Returns the metadata of a call that begins now."""
-        return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
-
-    def close(self) -> None:
-        """Closes the client for new calls and retries."""
-        self.budget.close()
+        return self._metadata if self._read_token is None else (*self._metadata, self._read_token())
 
     def require_open(self) -> None:
         """Checks that the client may begin calls.
@@ -117,10 +114,14 @@ class Endpoint:
         message = f"the client of {self.target} is closed: make calls inside its `with` block, or create another client"
         raise ValueError(message)
 
-    def close_after_fork(self) -> None:
-        """Closes the client in a forked process, because its connections and gRPC's threads belong to the parent."""
-        self.is_foreign = self.is_foreign or not self.budget.is_closed
-        self.close()
+    def open_channel(
+        self, address: str, own: "ChannelOptions", compression: grpc.Compression | None = None, *, avoid_unhealthy: bool
+    ) -> grpc.Channel:
+        """Returns a channel to an address of the target; see `build_channel_options`."""
+        options = build_channel_options(self.target, own, avoid_unhealthy=avoid_unhealthy)
+        if self.credentials is None:
+            return grpc.insecure_channel(address, options, compression)
+        return grpc.secure_channel(address, self.credentials, options, compression)
 
     def choose_timeout(self, timeout: float | None) -> float | None:
         """Returns the timeout of a call in seconds, or None for no timeout.
@@ -140,32 +141,12 @@ class Endpoint:
             ValueError: the timeout, the metadata or the request id is invalid.
         """
         metadata = self._check_authorization(build_metadata(options)) if options else ()
-        if self._read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
-            metadata = (*metadata, *self._read_trace())
+        if self.read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
+            metadata = (*metadata, *self.read_trace())
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
-    def pass_traces_on(self) -> None:
-        """Makes each call send the current trace of the caller.
-
-        Raises:
-            ImportError: OpenTelemetry is not installed.
-        """
-        self._read_trace = find_trace_reader()
-
-    def describe(self, kind: str) -> str:
-        """Returns the representation of a client, without credentials and metadata."""
-        states = ("TLS" if self.credentials else "", "closed" if self.budget.is_closed else "")
-        return f"<{', '.join([f'{kind} of {self.target}', *filter(None, states)])}>"
-
-    def reject_pickling(self, kind: str) -> TypeError:
-        """Returns the error for pickling or copying a client."""
-        return TypeError(
-            f"{self.describe(kind)} cannot be pickled or copied, because it has connections: create one in each "
-            "process, and share it between the threads of the process"
-        )
-
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
-        if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
+        if self._read_token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
             message = "the client has a token, and the metadata contain another authorization: remove one of them"
             raise ValueError(message)
         return metadata
@@ -175,8 +156,10 @@ _endpoints = WeakSet[Endpoint]()
 
 
 def _close_all_after_fork() -> None:
+    # In a forked process, the connections of a client and gRPC's threads belong to the parent.
     for endpoint in _endpoints:
-        endpoint.close_after_fork()
+        endpoint.is_foreign = endpoint.is_foreign or not endpoint.budget.is_closed
+        endpoint.budget.close()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
@@ -245,11 +228,9 @@ def check_settings(
         # Only ints are accepted as numbers. Values with `__int__`, such as floats and numpy's integers, must not reach
         # grpcio. grpcio would use their number as the address of a C object, and gRPC's core would read that memory.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
-            message = f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}"
-            raise TypeError(message)
+            raise TypeError(f"a channel option must be a name with an integer, text or bytes, not {(name, value)!r}")
     if compression is not None and not isinstance(compression, grpc.Compression):
-        message = f"compression must be a grpc.Compression, not {compression!r}"
-        raise TypeError(message)
+        raise TypeError(f"compression must be a grpc.Compression, not {compression!r}")
     return ChannelSettings(checked, compression, tuple(interceptors))
 
 
@@ -260,51 +241,29 @@ def choose_timeout(seconds: float) -> float | None:
         TypeError: the timeout is not a number.
         ValueError: the timeout is not above 0.
     """
-    _check_number(seconds)
+    if not hasattr(seconds, "__float__"):
+        raise TypeError(f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout")
     if not seconds > 0:  # also rejects nan
-        message = f"timeout is {seconds}; it must be above 0 seconds"
-        raise ValueError(message)
+        raise ValueError(f"timeout is {seconds}; it must be above 0 seconds")
     return None if seconds > _FOREVER_SECONDS else seconds
 
 
-def check_inline_max_bytes(size: int) -> int:
-    """Returns `size` if it is an integer, as a number of bytes must be.
-
-    Raises:
-        TypeError: `size` is not an integer.
-    """
-    return _read_size(size, "inline_max_bytes")
-
-
-def check_chunk_bytes(size: int) -> int:
-    """Returns `size` if a gRPC message can contain that many bytes.
+def check_size(size: int, name: str, most: int | None = None) -> int:
+    """Returns a number of bytes, which must be from 1 to `most` if there is such a limit.
 
     Raises:
         TypeError: `size` is not an integer.
         ValueError: `size` is too small or too large.
     """
-    _read_size(size, "chunk_bytes")
-    if not 1 <= size <= _MAX_CHUNK_BYTES:
-        message = f"chunk_bytes is {size}; it must be from 1 to {_MAX_CHUNK_BYTES}"
-        raise ValueError(message)
+    try:
+        size = index(size)
+    except TypeError:
+        raise TypeError(f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20") from None
+    if most is not None and not 1 <= size <= most:
+        raise ValueError(f"{name} is {size}; it must be from 1 to {most}")
     return size
 
 
 def _check_credentials(credentials: object) -> None:
     if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
-        message = f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS"
-        raise TypeError(message)
-
-
-def _check_number(seconds: object) -> None:
-    if not hasattr(seconds, "__float__"):
-        message = f"timeout is {seconds!r}: write seconds as a number, or math.inf for no timeout"
-        raise TypeError(message)
-
-
-def _read_size(size: int, name: str) -> int:
-    try:
-        return index(size)
-    except TypeError:
-        message = f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20"
-        raise TypeError(message) from None
+        raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")

@@ -171,8 +171,7 @@ def _declare(query: ShapeQuery, source: InferredShape | None) -> dict[str, Inter
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
     if isinstance(queries, ShapeQuery) or not isinstance(queries, Iterable):
         kind = type(queries).__name__
-        message = f"queries is a single {kind}, not a list: write [query]"
-        raise TypeError(message)
+        raise TypeError(f"queries is a single {kind}, not a list: write [query]")
     listed = queries if isinstance(queries, list | tuple) else list(queries)
     for place, query in enumerate(listed):
         if not isinstance(query, ShapeQuery):
@@ -201,45 +200,35 @@ def read_query(query: ShapeQuery) -> BatchItem:
     operation = read_operation(query.operation)
     question = Question(
         operation,
-        read_unknown(_read_shape(operation, query.data_shape, "data.dims")),
-        _read_shape(operation, query.shape, "shape"),
+        read_unknown(read_dims(query.data_shape, "data.dims", operation)),
+        read_dims(query.shape, "shape", operation),
         check_flag(query.special_zero),
         None if query.data_type is None else read_data_type(query.data_type),
-        read_unknown(_read_shape(operation, query.expected_shape, "expected_shape.dims")),
+        read_unknown(read_dims(query.expected_shape, "expected_shape.dims", operation)),
     )
     data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
     return BatchItem(ShapeRequest(question, bool(query.explain)), data_from)
 
 
-def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
-    """Reads a shape. Like a server, rejects an unsupported rank before it reads the dimensions."""
-    if dims is None:
-        return None
-    listed = _list_dims(dims, field)
-    if len(listed) > MAX_RANK:
-        check_rank(operation, len(listed), field, DEFAULT_LIMITS)
-    return _read_all(listed, field)
-
-
-def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
+def read_dims(
+    dims: Sequence[DimLike] | None, field: str = "dims", operation: Operation | None = None
+) -> tuple[AnyDim, ...] | None:
     """Returns dimensions in the form of the rules. numpy's integers become Python integers.
+
+    Like a server, the function rejects a rank that the operation does not support before it reads the dimensions.
 
     Raises:
         InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
         TypeError: an item is not a dimension.
     """
-    return None if dims is None else _read_all(_list_dims(dims, field), field)
-
-
-def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
+    if dims is None:
+        return None
     # a shape is usually a list or a tuple, which needs no further check here
-    if type(dims) is tuple or type(dims) is list:
-        return dims
-    check_shape(dims, field)
-    return tuple(dims)
-
-
-def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
+    if type(dims) is not tuple and type(dims) is not list:
+        check_shape(dims, field)
+        dims = tuple(dims)
+    if operation is not None and len(dims) > MAX_RANK:
+        check_rank(operation, len(dims), field, DEFAULT_LIMITS)
     # Most dimensions are ints, which need no function call. A bool has another type, so `_read_dim` rejects it.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
@@ -256,51 +245,34 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
                 Reason.DIM_SYNTAX_INVALID, error.message, path, index=place, value=dim
             ) from None
     if isinstance(dim, Dim | Expression | Symbol):
-        return _index_dim(_check_factors(_name_dim(dim), f"{field}[{place}]", place))
+        return _read_named(dim, f"{field}[{place}]", place)
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
-        message = f"{field}[{place}] is {dim}: write a tuple (low, high), with high None for no upper limit"
-        raise TypeError(message)
+        raise TypeError(f"{field}[{place}] is {dim}: write a tuple (low, high), with high None for no upper limit")
     low, high = dim
     low = read_integer(low, f"the minimum of {field}", place)
     return Dim(Interval(low, None if high is None else read_integer(high, f"the maximum of {field}", place)))
 
 
-def _name_dim(name: Dim | Expression | Symbol) -> Dim:
-    if isinstance(name, Dim):
-        return name
-    return Dim(ANY, name if isinstance(name, Expression) else Expression(1, (name,)))
-
-
-def _check_factors(dim: Dim, path: str, place: int) -> Dim:
-    """Returns a parsed dimension. Like a server, rejects an expression with too many symbols."""
-    # The number of symbols is checked before the expression is simplified, because simplifying takes longer with more
-    # symbols.
-    count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
-    if count > MAX_FACTORS:
-        raise reject_factors(count, path, place)
-    return dim
-
-
-def _index_bounds(low: int, high: int | None) -> Interval:
-    return Interval(index(low), None if high is None else index(high))
-
-
-def _index_dim(dim: Dim) -> Dim:
+def _read_named(name: Dim | Expression | Symbol, path: str, place: int) -> Dim:
     """Returns a dimension in the form of the API. Factors are ordered by name, and a symbol has its own bounds."""
-    bounds, expression = (
-        _index_bounds(*dim.bounds),
-        None if dim.expression is None else _index_expression(dim.expression),
+    if not isinstance(name, Dim):
+        name = Dim(ANY, name if isinstance(name, Expression) else Expression(1, (name,)))
+    bounds, expression = _index_bounds(name.bounds), name.expression
+    if expression is None:
+        return Dim(bounds)
+    # Like a server, the client counts the symbols before it simplifies the expression, because simplifying takes longer
+    # with more symbols.
+    if len(expression.symbols) > MAX_FACTORS:
+        raise reject_factors(len(expression.symbols), path, place)
+    coefficient, factors, divisor, divisors = expression.map_factors(
+        lambda symbol: Symbol(symbol.name, _index_bounds(symbol.bounds))
     )
-    symbol = None if expression is None else expression.symbol
-    return Dim(bounds, expression) if symbol is None else bound_dim(bounds.meet(symbol.bounds), expression)
+    named = make_expression(index(coefficient), factors, index(divisor), divisors)
+    return Dim(bounds, named) if named.symbol is None else bound_dim(bounds.meet(named.symbol.bounds), named)
 
 
-def _index_expression(expression: Expression) -> Expression:
-    coefficient, factors, divisor, divisors = expression.map_factors(_index_symbol)
-    return make_expression(index(coefficient), factors, index(divisor), divisors)
-
-
-def _index_symbol(symbol: Symbol) -> Symbol:
-    return Symbol(symbol.name, _index_bounds(*symbol.bounds))
+def _index_bounds(bounds: Interval) -> Interval:
+    low, high = bounds
+    return Interval(index(low), None if high is None else index(high))

@@ -1,7 +1,14 @@
-"""Prepares requests for both clients, without I/O.
+"""Prepares requests and decodes responses for both clients, without I/O.
 
 The SDK plans a reshape before it sends anything. The rules run in this process too, so an impossible reshape costs no
 call, and the output shape is known before the response arrives.
+
+Invariants:
+
+- A response that cannot be decoded, or that contradicts the rules, raises a `ResponseError`. This error must not look
+  like a rejection, because a rejection is about the request.
+- If the elements are the last field of the response, as in responses of this project's server, the array is a view of
+  the response, without a copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,20 +20,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from tensor_reshape.client.arguments import check_flag, read_integers
-from tensor_reshape.client.arrays import AnyArray, SupportsDLPack, is_array, read_array
+from tensor_reshape.client.arrays import AnyArray, PackedTensor, SupportsDLPack, is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
-from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, read_dims, read_query
-from tensor_reshape.client.responses import (
-    Answer,
-    decode_answer,
-    decode_array,
-    decode_bytes,
-    decode_shape,
-    decode_shapes,
-)
+from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, read_dims, read_query, wrap_answers
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.conditions import list_declared
 from tensor_reshape.rules.dims import read_unknown
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
@@ -34,13 +33,109 @@ from tensor_reshape.rules.explanations import hint_rejection
 from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.layouts import check_layout, count_bytes
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.questions import KnownQuestion, Question, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, KnownQuestion, Question, ShapeRequest
 from tensor_reshape.wire import batches, inference, reshapes
-from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type, view_array
-from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
+from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVER_INFO
-from tensor_reshape.wire.servers import ServerInfo, decode_server_info
+from tensor_reshape.wire.servers import (
+    CHECK_METHOD,
+    HealthStatus,
+    ServerInfo,
+    decode_check_response,
+    decode_server_info,
+    encode_check_request,
+)
 from tensor_reshape.wire.tensors import TensorView
+
+Answer = TypeVar("Answer")
+
+
+def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
+    """Decodes a response.
+
+    Raises:
+        ResponseError: `decode` failed. Its error is about the response, not the request.
+    """
+    try:
+        return decode(raw)
+    except ReshapeError as error:
+        raise ResponseError(f"the server's response is invalid: {error.message}") from error
+
+
+def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
+    """Decodes the response of an operation as a view of `raw`. `dims` is the output shape according to the rules.
+
+    Raises:
+        ReshapeError: the message does not follow the API.
+        ResponseError: the output has another type or shape than the rules give, or numpy cannot represent it.
+    """
+    output = check_output(question, dims, reshapes.decode_reshape_response(raw))
+    try:
+        return build_array(output)
+    except ValueError:  # the tensor is empty, but the product of its other dims is too large for numpy
+        raise reject_array(dims) from None
+
+
+def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
+    """Decodes the response of an operation and returns the bytes of the elements.
+
+    Raises:
+        ReshapeError: the message does not follow the API.
+        ResponseError: the output has another type or shape than the rules give.
+    """
+    output = check_output(question, dims, reshapes.decode_reshape_response(raw))
+    return np.frombuffer(output.payload, np.uint8)
+
+
+def decode_shape(question: AnyQuestion, raw: bytes) -> InferredShape:
+    """Decodes the response of InferShape to a query.
+
+    Raises:
+        ReshapeError: the message does not follow the API.
+    """
+    declare = partial(list_declared, question.data, question.target, question.expected)
+    return InferredShape(inference.decode_infer_response(raw), declare)
+
+
+def decode_shapes(
+    queries: Sequence[ShapeQuery], rejected: Mapping[int, ReshapeError], raw: bytes
+) -> list[InferredShape | ReshapeError]:
+    """Decodes the response of BatchInferShape.
+
+    Args:
+        queries: the queries that were sent.
+        rejected: errors of queries that could not be sent, by index. The server's results for their placeholders are
+            dropped.
+        raw: the response.
+
+    Raises:
+        ReshapeError: the message does not follow the API.
+        ResponseError: the number of results is wrong.
+    """
+    answers = batches.decode_batch_response(raw)
+    # The position of a result in the response determines its query, so after a missing result, all other results could
+    # belong to wrong queries.
+    if len(answers) != len(queries):
+        raise ResponseError(f"the server returned {len(answers)} results for {len(queries)} queries")
+    return wrap_answers([rejected.get(index, answer) for index, answer in enumerate(answers)], queries)
+
+
+def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> TensorView:
+    """Returns `output` if it has the type and the shape that the rules give.
+
+    Raises:
+        ResponseError: the output has another type or shape.
+    """
+    if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
+        message = f"the server returned {output.data_type}{list(output.dims)}, but the rules give {list(dims)}"
+        raise ResponseError(message)
+    return output
+
+
+def reject_array(dims: Sequence[int]) -> ResponseError:
+    """Returns the error for a correct output that numpy cannot represent."""
+    return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
+
 
 Result = TypeVar("Result")
 
@@ -48,7 +143,6 @@ Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array | SupportsDLPack
 
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
-_PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
 _SIGNED = {data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED}
 # A requested shape that is a plain Python sequence is sent with the widest signed type that the operation accepts.
 _SHAPE_DTYPES = {
@@ -121,7 +215,11 @@ class Plan:
         data = self._view_data()
         header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
         decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims)
-        return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
+        return Call(
+            OPERATION_METHODS[self.question.operation].path,
+            b"".join((header, data.payload)),
+            partial(decode_answer, decode),
+        )
 
     def present(self, output: Array) -> PackedTensor:
         """Returns a `PackedTensor` with the bytes of an output."""
@@ -217,8 +315,7 @@ def build_health_check(service: object) -> Call[HealthStatus]:
         TypeError: the service is not a string.
     """
     if not isinstance(service, str):
-        message = f"service is {service!r}: write the name of a service as text, or '' for the whole server"
-        raise TypeError(message)
+        raise TypeError(f"service is {service!r}: write the name of a service as text, or '' for the whole server")
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 
@@ -227,10 +324,8 @@ def build_server_info() -> Call[ServerInfo]:
     return Call(SERVER_INFO.path, b"", partial(decode_answer, decode_server_info))
 
 
-def check_keywords(
-    method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    """Returns `given` if `options` has all of its keywords. Python itself accepts any keyword for a `TypedDict`.
+def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]) -> None:
+    """Checks that `options` has all keywords. Python itself accepts any keyword for a `TypedDict`.
 
     Args:
         method: the name of the method.
@@ -242,29 +337,26 @@ def check_keywords(
         TypeError: a keyword is unknown. The message has the form of Python's own error and suggests the most similar
             keyword.
     """
-    # Only type checkers enforce a `TypedDict`: at run time `**options` accepts any keyword.
     known = options.__annotations__
-    unknown = next((name for name in given if name not in known), None)
-    if unknown is None:
-        return given
-    nearest = get_close_matches(unknown, [*own, *known], n=1)
-    hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
-    message = f"{method}() got an unexpected keyword argument '{unknown}'{hint}"
-    raise TypeError(message)
+    for name in given:
+        if name not in known:
+            nearest = get_close_matches(name, [*own, *known], n=1)
+            hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
+            raise TypeError(f"{method}() got an unexpected keyword argument '{name}'{hint}")
 
 
 def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:
     try:
-        return _encode_item(read_query(query))
+        item = read_query(query)
     except ReshapeError as error:
         return error
-
-
-def _encode_item(item: BatchItem) -> bytes:
     try:
         return batches.encode_batch_item(item)
     except ValueError:
-        raise _find_rejection(item.request) or _reject_link(item.data_from) from None
+        message = f"data_from is {item.data_from}; it must be the index of an earlier query"
+        reason, field = Reason.BATCH_REFERENCE_INVALID, "data_from"
+        link = InvalidRequestError.of(reason, message, field, value=item.data_from)
+        return _find_rejection(item.request) or link
 
 
 def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
@@ -294,11 +386,6 @@ def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
     except ReshapeError as error:
         return error
     return None
-
-
-def _reject_link(data_from: int | None) -> InvalidRequestError:
-    message = f"data_from is {data_from}; it must be the index of an earlier query"
-    return InvalidRequestError.of(Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from)
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:

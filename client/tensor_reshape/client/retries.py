@@ -14,7 +14,7 @@ the server was lost, the call waits until a server is connected, and sends nothi
 server if the status is UNAVAILABLE, is CANCELLED because the server was stopping, or is missing because a proxy ended
 the call.
 
-This module only plans retries. The modules `sync_calls` and `aio_calls` send the calls and wait.
+This module only plans retries. The modules `sync` and `aio` send the calls and wait.
 """
 
 import random
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from grpc import StatusCode
 
-from tensor_reshape.client.deadlines import LEAST_TIMEOUT_SECONDS, Deadline
+from tensor_reshape.client.contexts import LEAST_TIMEOUT_SECONDS, Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 
@@ -136,7 +136,8 @@ class Attempts:
         # An error with a RetryInfo is retried, even if this client does not know the reason of the error.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
             self._rejection = copy(error)
-            pause = self._plan_busy(error.retry_seconds)
+            is_allowed = self._budget.take()
+            pause = Pause(error.retry_seconds + self._draw_backoff(), is_for_server=False) if is_allowed else None
         elif isinstance(error, ServiceError) and _is_lost(error):
             pause = self._plan_lost()
         else:
@@ -167,11 +168,6 @@ class Attempts:
             yield patience if remaining is None else min(patience, remaining)
         finally:
             self._patience_seconds -= time.monotonic() - start
-
-    def _plan_busy(self, least_seconds: float) -> Pause | None:
-        if not self._budget.take():
-            return None
-        return Pause(least_seconds + self._draw_backoff(), is_for_server=False)
 
     def _plan_lost(self) -> Pause | None:
         self._losses += 1

@@ -8,9 +8,8 @@ from operator import index
 from typing import Any, TypeAlias, overload
 
 from tensor_reshape.rules.conditions import Condition
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
-from tensor_reshape.rules.questions import Origin, ShapeAnswer
+from tensor_reshape.rules.questions import DimGroup, Origin, ShapeAnswer
 
 Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
 """Returns the declared bounds of the dims of a query, by name or position."""
@@ -59,8 +58,7 @@ class InferredShape(Sequence[AnyDim]):
         (6,)
         """
         if not are_known(self.dims):
-            message = f"the shape {self} is not fully known"
-            raise ValueError(message)
+            raise ValueError(f"the shape {self} is not fully known")
         return tuple(self.dims)
 
     def find_violations(self, values: Mapping[str, int]) -> list[Condition]:
@@ -80,25 +78,22 @@ class InferredShape(Sequence[AnyDim]):
         >>> shape.find_violations({"batch": 2, "h": 8})
         []
         """
-        declared = self._list_declared()
+        if self._declare is None:
+            symbols = [symbol for condition in self.conditions for symbol in condition.list_symbols()]
+            declared: Mapping[str, Interval] = {symbol.name: symbol.bounds for symbol in symbols}
+        else:
+            declared = self._declare()
         sizes = {name: index(value) for name, value in values.items()}
         for name, size in sizes.items():
             bounds = declared.get(name)
             if bounds is None:
                 known = ", ".join(declared) or "only numbers"
-                message = f"the query has no dimension {name!r}; it has {known}"
-                raise ValueError(message)
+                raise ValueError(f"the query has no dimension {name!r}; it has {known}")
             if not bounds.holds(size):
                 high = "" if bounds.max is None else bounds.max
-                message = f"{name} is {size}; the query declares {bounds.min}..{high}"
-                raise ValueError(message)
+                raise ValueError(f"{name} is {size}; the query declares {bounds.min}..{high}")
         bound = [condition for condition in self.conditions if condition.symbols <= sizes.keys()]
         return [condition for condition in bound if not condition.holds(sizes)]
-
-    def _list_declared(self) -> Mapping[str, Interval]:
-        if self._declare is not None:
-            return self._declare()
-        return {symbol.name: symbol.bounds for condition in self.conditions for symbol in condition.list_symbols()}
 
     def __len__(self) -> int:
         """The rank.
@@ -156,6 +151,5 @@ class InferredShape(Sequence[AnyDim]):
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:
-            message = "the rank of the shape is unknown"
-            raise ValueError(message)
+            raise ValueError("the rank of the shape is unknown")
         return self.dims

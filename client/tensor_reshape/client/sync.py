@@ -1,7 +1,14 @@
-"""The blocking client and its public methods. The module `sync_calls` makes the calls of this client."""
+"""The blocking client.
 
+Any thread may make calls with the same client. Threads share the channel, which grpc allows, and the `RetryBudget`,
+which a lock protects.
+"""
+
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from contextvars import copy_context
 from functools import cached_property, partial
 from types import ModuleType, TracebackType
@@ -10,34 +17,36 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar,
 import grpc
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
-from tensor_reshape.client.arrays import AnyArray
+from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
-from tensor_reshape.client.contexts import CallOptions
-from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.options import ChannelSettings
-from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, ShapeQuery
+from tensor_reshape.client.connections import FAULT_SECONDS, advise, describe_fault, describe_wait, explain_timeout
+from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline
+from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
+from tensor_reshape.client.grpc_core import GrpcApi, open_transport
+from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
+    Answer,
     Arguments,
     Call,
     Expected,
     InferOptions,
+    ShapeAnswers,
     Target,
     build_health_check,
     build_infer_shape,
+    build_infer_shapes,
     build_server_info,
     check_keywords,
 )
+from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.client.sync_calls import SyncCalls
-from tensor_reshape.client.transfers import Handover, ReshapeOptions
-from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.client.transfers import Handover, ReshapeOptions, StreamTransfer
+from tensor_reshape.client.transports import StartedCall, Transport
+from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.servers import ServerInfo
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -45,8 +54,12 @@ Like = TypeVar("Like")
 
 Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
+_Started: TypeAlias = tuple[Call[ShapeAnswers], StartedCall]
 
-class Client(BaseClient[SyncCalls, Interceptor]):
+_PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
+
+
+class Client(BaseClient[Interceptor]):
     """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
@@ -88,7 +101,12 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         >>> client
         <Client of localhost:50051, closed>
         """
-        self._calls.close()
+        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        self._endpoint.budget.close()
+        # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
+        # has no gRPC threads that could close the channel.
+        if not self._endpoint.is_foreign:
+            self._transport.close()
         # Submitted calls that have not started are not cancelled, because a cancelled future does not always wake the
         # code that waits for it. Instead, these calls start and fail, because the client is closed.
         self._pool.shutdown(wait=False)
@@ -228,7 +246,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         InferredShape([N, 4*C])
         """
         call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
-        return self._calls.run(call, self._endpoint.start_call(timeout, more))
+        return self._run(call, self._endpoint.start_call(timeout, more))
 
     def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
@@ -242,7 +260,25 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         """
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
-        return self._calls.run_batch(queries, context)
+        self._endpoint.require_open()
+        with context:
+            pieces = [*split_queries(queries)]
+        # The caller's own thread sends a single piece, because another thread takes longer to start than the call.
+        if len(pieces) == 1:
+            return self._run(build_infer_shapes(pieces[0]), context)
+        answers, started = ShapeAnswers(), deque[_Started]()
+        with context:
+            try:
+                for piece in pieces:
+                    if len(started) == MAX_PARALLEL_CALLS:
+                        answers += self._await(started.popleft(), context)
+                    started.append(self._start(build_infer_shapes(piece), context))
+                while started:
+                    answers += self._await(started.popleft(), context)
+            finally:
+                for _, pending in started:
+                    pending.cancel()  # if one call has failed, the remaining calls are cancelled
+        return answers
 
     def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
@@ -253,7 +289,15 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         <HealthStatus.SERVING: 1>
         """
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
-        return self._calls.call_once(build_health_check(service), self._endpoint.start_call(timeout, options))
+        call, context = build_health_check(service), self._endpoint.start_call(timeout, options)
+        # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
+        with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
+            try:
+                return call.decode(self._send(call, context, transport=transport))
+            except UnavailableError as error:
+                raise self._explain_loss(error) from error.__cause__
+            except CallTimeoutError as error:
+                raise explain_timeout(error, context.deadline.seconds) from error.__cause__
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Returns the version, limits and operations of one of the servers behind the target.
@@ -262,7 +306,7 @@ class Client(BaseClient[SyncCalls, Interceptor]):
         12
         """
         check_keywords("server_info", options, ("timeout",), CallOptions)
-        return self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
+        return self._run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server with health status SERVING is connected.
@@ -272,7 +316,14 @@ class Client(BaseClient[SyncCalls, Interceptor]):
 
         >>> client.wait_until_ready(timeout=10)
         """
-        self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
+        seconds = self._endpoint.choose_timeout(timeout)
+        deadline = Deadline(seconds)
+        while not self._is_ready(deadline):
+            if deadline.is_within(_PAUSE_SECONDS):
+                message = f"no server was ready within {seconds} seconds"
+                message = "; ".join(filter(None, (message, self._find_fault())))
+                raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE)
+            time.sleep(_PAUSE_SECONDS)
 
     def submit(
         self, method: Callable[_Parameters, _Result], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
@@ -296,10 +347,158 @@ class Client(BaseClient[SyncCalls, Interceptor]):
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(thread_name_prefix="tensor-reshape")
 
-    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> SyncCalls:
-        return SyncCalls(self._endpoint, settings, grpc_api)
+    def _open(self, grpc_api: GrpcApi) -> None:
+        self._grpc_api = grpc_api
+        self._transport = self._open_transport(avoid_unhealthy=True)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        return self._calls.run(work, context) if isinstance(work, Call) else self._calls.stream(work, context)
+        return self._run(work, context) if isinstance(work, Call) else self._stream(work, context)
+
+    def _run(self, call: Call[Answer], context: ClientContext) -> Answer:
+        """Makes a call and returns its response, with retries."""
+        # The error context is entered only after an error, because entering it would cost every call a part of a
+        # microsecond.
+        try:
+            return call.decode(self._answer(call, context))
+        except TensorReshapeError as error:
+            with context:
+                raise advise(error, call.method) from error.__cause__
+
+    def _stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
+        """Makes a stream call, with a new transfer for each attempt."""
+        attempts = Attempts(self._endpoint.budget, context.deadline)
+
+        def attempt() -> Output:
+            transfer = make_transfer()
+            try:
+                return self._exchange_all(transfer, context, attempts)
+            except TensorReshapeError as error:
+                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
+                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
+
+        with context:
+            return self._repeat(attempt, attempts)
+
+    def _is_ready(self, deadline: Deadline) -> bool:
+        """Waits for a server that reports SERVING.
+
+        The method returns False if the deadline passed, or if the server was lost during the check.
+        """
+        try:
+            # The channel sends no call before a server reports SERVING, so a server is also ready if it rejects the
+            # health call.
+            self._check_health(deadline.remaining_seconds, wait_for_ready=True)
+        except (CallTimeoutError, UnavailableError):
+            return False
+        except TensorReshapeError:
+            self._endpoint.require_open()  # another thread may have closed the client
+        return True
+
+    def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
+        endpoint, (options, compression, interceptors) = self._endpoint, self._settings
+        channel = endpoint.open_channel(endpoint.target, options, compression, avoid_unhealthy=avoid_unhealthy)
+        return open_transport(channel, self._grpc_api, interceptors)
+
+    def _answer(self, call: Call[Answer], context: ClientContext) -> bytes:
+        try:
+            raw = self._send(call, context)
+        except TensorReshapeError as error:
+            # `Attempts` is created only after a failure, because most calls need only one attempt.
+            attempts = Attempts(self._endpoint.budget, context.deadline)
+            self._pause(error, attempts)
+        else:
+            self._endpoint.budget.record_success()
+            return raw
+        return self._repeat(lambda: self._send(call, context), attempts)
+
+    def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
+        self._endpoint.require_open()
+        metadata = self._endpoint.metadata + context.metadata
+        # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at once,
+        # and `retries` plans how long to wait.
+        transport = transport or self._transport
+        return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
+
+    def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
+        self._endpoint.require_open()
+        # The call is started without waiting for its response, so several calls of a batch run at the same time without
+        # a thread for each.
+        start, metadata = self._transport.start, self._endpoint.metadata + context.metadata
+        return call, start(call.method, call.request, context.deadline.remaining_seconds, metadata)
+
+    def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
+        """Returns the result of a started call, with retries."""
+        # The first attempt waits for the call that has been started. If the first attempt fails, each later attempt
+        # sends the request again.
+        call, pending = started
+        first = iter([pending.finish])
+
+        def attempt() -> bytes:
+            finish = next(first, None)
+            return self._send(call, context) if finish is None else finish()
+
+        return call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, context.deadline)))
+
+    def _repeat(self, attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
+        while True:
+            try:
+                result = attempt()
+            except TensorReshapeError as error:
+                self._pause(error, attempts)
+            else:
+                attempts.record_success()
+                return result
+
+    def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
+        pause = attempts.plan_pause(error)
+        if pause is None:
+            end = attempts.choose_end(error)
+            if isinstance(end, CallTimeoutError):
+                raise explain_timeout(end, attempts.deadline.seconds, self._find_fault()) from None
+            raise self._explain_loss(end) from None
+        time.sleep(pause.seconds)
+        if pause.is_for_server:
+            # If no server connects in time, the next attempt reports the cause.
+            with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
+                self._check_health(seconds, wait_for_ready=True)
+        if attempts.deadline.is_within(0):
+            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
+            # exceeded".
+            raise self._explain_loss(error)
+
+    def _check_health(self, seconds: float | None, *, wait_for_ready: bool) -> None:
+        self._endpoint.require_open()
+        call = build_health_check(SERVICE)
+        send = self._transport.send_when_ready if wait_for_ready else self._transport.send
+        send(call.method, call.request, seconds, self._endpoint.metadata)
+
+    def _find_fault(self) -> str:
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
+        if self._endpoint.budget.is_closed:
+            return ""
+        state = self._transport.find_state()
+        if state in (None, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
+            try:
+                self._check_health(FAULT_SECONDS, wait_for_ready=False)
+            except TensorReshapeError as error:
+                return describe_fault(self._explain_loss(error))
+        return describe_wait(state, self._endpoint.target)
+
+    def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
+        self._endpoint.require_open()
+        seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
+        # Without `closing`, a stream that the caller does not read to its end would stay open.
+        with closing(self._transport.exchange(transfer, seconds, metadata)) as answers:
+            for raw in answers:
+                transfer.receive(raw)
+                attempts.record_progress()
+        return transfer.finish()

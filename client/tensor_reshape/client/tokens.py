@@ -14,9 +14,10 @@
 
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 import grpc
 
@@ -29,20 +30,12 @@ AUTHORIZATION_KEY = "authorization"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 defines this syntax for bearer tokens
 
 
-class Token:
-    """A bearer token in the form of call metadata. Threads may share this object."""
-
-    def __init__(self, text: str) -> None:
-        """Raises ValueError if the text is not a valid token."""
-        self._pair = _build_pair(text)
-
-    def read_pair(self) -> tuple[str, str]:
-        """Returns the metadata with the token for a new call."""
-        return self._pair
+ReadPair: TypeAlias = Callable[[], tuple[str, str]]
+"""Returns the metadata with the bearer token for a new call. Threads may share this function."""
 
 
-class FileToken(Token):
-    """A token from a file, which is read again whenever the file has changed."""
+class FileToken:
+    """A bearer token from a file, which is read again whenever the file has changed."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads the file.
@@ -53,7 +46,7 @@ class FileToken(Token):
         """
         self._path = Path(path)
         self._version = self._find_version()
-        super().__init__(self._read())
+        self._pair = _build_pair(self._read())
 
     def read_pair(self) -> tuple[str, str]:
         """Returns the metadata with the token for a new call."""
@@ -69,8 +62,7 @@ class FileToken(Token):
         # Invalid bytes in the token file are replaced, because the text of a decoding error would contain the token.
         text = self._path.read_text("ascii", "replace")
         if not text.strip():  # the file may be empty because a shell variable was not set
-            message = "not a valid token: the file is empty"
-            raise ValueError(message)
+            raise ValueError("not a valid token: the file is empty")
         return text
 
     def _find_version(self) -> tuple[int, ...]:
@@ -84,19 +76,6 @@ class FileToken(Token):
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
-class Authorization(NamedTuple):
-    """How a client authenticates.
-
-    Attributes:
-        credentials: the channel credentials. None means a connection in plain text.
-        token: the token for the metadata of each call. The value is None if the client has no token, or if gRPC's core
-            adds the token.
-    """
-
-    credentials: grpc.ChannelCredentials | None
-    token: Token | None
-
-
 def authorize(
     target: str,
     credentials: grpc.ChannelCredentials | None,
@@ -104,8 +83,10 @@ def authorize(
     token_file: str | os.PathLike[str] | None,
     *,
     allow_plaintext: bool,
-) -> Authorization:
-    """Returns the credentials and the token with which a client of `target` authenticates.
+) -> tuple[grpc.ChannelCredentials | None, ReadPair | None]:
+    """Returns the channel credentials, and the function that reads the token for the metadata of each call.
+
+    The function is None if the client has no token, or if gRPC's core adds the token.
 
     Args:
         target: the target, as for `Client`.
@@ -121,7 +102,7 @@ def authorize(
     """
     given = _read_token(token, token_file)
     if given is None or (credentials is None and allow_plaintext and is_local(target)):
-        return Authorization(credentials, given)
+        return credentials, given
     if credentials is None:
         message = (
             "a token needs TLS: pass credentials=grpc.ssl_channel_credentials(), or allow_plaintext_token=True if the "
@@ -129,35 +110,36 @@ def authorize(
         )
         raise ValueError(message)
     if is_tls(credentials):
-        return Authorization(credentials, given)
+        return credentials, given
     calls = grpc.metadata_call_credentials(_TokenPlugin(given), name="token")
-    return Authorization(grpc.composite_channel_credentials(credentials, calls), None)
+    return grpc.composite_channel_credentials(credentials, calls), None
 
 
-def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) -> Token | None:
+def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) -> ReadPair | None:
     if token is not None and token_file is not None:
-        message = "both token and token_file are given: pass only one of them"
-        raise ValueError(message)
+        raise ValueError("both token and token_file are given: pass only one of them")
     if token_file is not None:
-        return FileToken(token_file)
-    return None if token is None else Token(token)
+        return FileToken(token_file).read_pair
+    if token is None:
+        return None
+    pair = _build_pair(token)
+    return lambda: pair
 
 
 class _TokenPlugin(grpc.AuthMetadataPlugin):
     """A plugin that passes the token to gRPC for each call."""
 
-    def __init__(self, token: Token) -> None:
-        self._token = token
+    def __init__(self, read_pair: ReadPair) -> None:
+        self._read_pair = read_pair
 
     def __call__(self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
         """Passes the token to gRPC; grpcio calls this method on a new thread for each call."""
         del context
-        callback((self._token.read_pair(),), None)
+        callback((self._read_pair(),), None)
 
 
 def _build_pair(text: str) -> tuple[str, str]:
     token = text.strip()  # `strip` removes the line break at the end of a token file
     if not _TOKEN.fullmatch(token):
-        message = "not a valid token: use letters, digits and -._~+/, optionally with = at the end"
-        raise ValueError(message)
+        raise ValueError("not a valid token: use letters, digits and -._~+/, optionally with = at the end")
     return AUTHORIZATION_KEY, f"Bearer {token}"

@@ -11,25 +11,72 @@ Invariants:
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
-from typing import Any, Literal, Required
+from typing import Any, Literal, Required, get_args
 
 import numpy as np
 
-from tensor_reshape.client.arrays import is_torch_tensor, read_array
+from tensor_reshape.client.arrays import NUMPY, Output, find_framework, is_torch_tensor, read_array
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.frameworks import NUMPY, Output, find_framework
-from tensor_reshape.client.pauses import Pauses
-from tensor_reshape.client.requests import Expected, Plan, check_keywords
-from tensor_reshape.client.responses import check_output, decode_answer, reject_array
+from tensor_reshape.client.requests import Expected, Plan, check_keywords, check_output, decode_answer, reject_array
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
-from tensor_reshape.wire.packed_elements import pack, unpack
-from tensor_reshape.wire.reshapes import ReshapeCall
-from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
+from tensor_reshape.wire.arrays import DTYPES, Array, pack, unpack, view_bytes
+from tensor_reshape.wire.reshapes import Chunk, ReshapeCall, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
+
+LONG_SECONDS = 1.0
+"""A pause of this length can be the reason for a cancelled stream, because few servers have a shorter stall timeout."""
+
+
+class Pauses:
+    """The longest pauses of one stream, which the server does not know when it aborts a stream without progress.
+
+    Attributes:
+        own_seconds: the longest time for which this process neither read nor sent, for example in `progress`.
+    """
+
+    def __init__(self) -> None:
+        """Begins to wait for the first response."""
+        self.own_seconds = 0.0
+        self._has_response = False
+        self._longest_wait = 0.0
+        self._waits_since = time.monotonic()
+
+    def record(self, seconds: float) -> None:
+        """Records a pause of this process. Any thread may call this method."""
+        self.own_seconds = max(self.own_seconds, seconds)
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Measures the work on a response. At other times, the stream waits for the next response."""
+        begin = time.monotonic()
+        # The first response is not counted, because the client must connect and the server may let the call wait.
+        if self._has_response:
+            self._longest_wait = max(self._longest_wait, begin - self._waits_since)
+        self._has_response = True
+        try:
+            yield
+        finally:
+            self._waits_since = time.monotonic()
+            self.record(self._waits_since - begin)
+
+    @property
+    def are_own(self) -> bool:
+        """Whether this process caused the longest pause of the stream until now.
+
+        A pause of this process may be a part of a wait, for example while the event loop is blocked.
+        """
+        wait = max(self._longest_wait, time.monotonic() - self._waits_since)
+        return self.own_seconds >= wait / 2
+
+    @property
+    def are_long(self) -> bool:
+        """Whether this process caused the longest pause, and it lasted for at least `LONG_SECONDS`."""
+        return self.own_seconds >= LONG_SECONDS and self.are_own
+
 
 DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
 """Arrays up to this size are sent in one message, which is faster than a stream.
@@ -46,7 +93,6 @@ Progress = Callable[[int, int], None]
 
 Way = Literal["auto", "inline", "stream", "view"]
 
-_WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
 # a processor's cache line has this size in bytes, and jax needs this alignment to use memory without a copy
@@ -176,8 +222,7 @@ class Delivery:
         """
         # the output dims can differ from the planned dims, for example, if the server's version has other rules
         if dims != self._plan.dims:
-            message = f"the server returned {dims}, but the rules give {list(self._plan.dims)}"
-            raise ResponseError(message)
+            raise ResponseError(f"the server returned {dims}, but the rules give {list(self._plan.dims)}")
         if self._plan.is_of_bytes:
             return self.hand_over(self._plan.array)
         try:
@@ -195,7 +240,10 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            return _allocate(self._plan.memory_dims, self._dtype)
+            # Frameworks accept an array with this alignment. The stream writes to every byte of it.
+            dims, dtype = self._plan.memory_dims, self._dtype
+            memory = np.empty(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
+            return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)
         except ValueError:
             raise reject_array(self._plan.dims) from None
 
@@ -242,8 +290,8 @@ class Delivery:
     def _find_contradiction(self, how: Handover) -> str:
         """Returns a message if options contradict each other. The message is empty if the options are consistent."""
         framework, has_out, writable = self._framework, self._out is not None, how.get("writable", False)
-        if self.way not in _WAYS or self._copy not in _COPIES:
-            return f"transfer must be one of {', '.join(_WAYS)}, and copy must be one of {', '.join(_COPIES)}"
+        if self.way not in get_args(Way) or self._copy not in _COPIES:
+            return f"transfer must be one of {', '.join(get_args(Way))}, and copy must be one of {', '.join(_COPIES)}"
         contradictions = {
             'copy="never" needs transfer="view", because every other transfer copies the elements': (
                 self.way != "view" and self._copy == "never"
@@ -335,15 +383,13 @@ class StreamTransfer:
             ResponseError: the server ended the stream too early.
         """
         if not self.accepted or self._arrived != self._size:
-            message = f"the server ended the stream after {self._arrived} of {self._size} bytes"
-            raise ResponseError(message)
+            raise ResponseError(f"the server ended the stream after {self._arrived} of {self._size} bytes")
         return self._delivery.hand_over(self.output)
 
     def _take(self, chunk: Chunk) -> None:
         end = self._arrived + chunk.payload.nbytes
         if not self.accepted or chunk.offset != self._arrived or end > self._size:
-            message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
-            raise ResponseError(message)
+            raise ResponseError(f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived")
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
         # The elements are copied only here.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
@@ -361,8 +407,7 @@ def _read_out(out: object) -> Array | None:
         return None
     # `out` must be a numpy array or a torch tensor, because the conversion of other objects might copy them.
     if not isinstance(out, np.ndarray) and not is_torch_tensor(out):
-        message = f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}"
-        raise ValueError(message)
+        raise ValueError(f"out must be a numpy array or a torch tensor, not {type(out).__qualname__}")
     return read_array(out, "out")
 
 
@@ -373,15 +418,3 @@ def _is_frozen(array: Array) -> bool:
         root = root.base
     owner = root.obj if isinstance(root, memoryview) and root.readonly else root
     return isinstance(owner, bytes) or type(owner).__module__.partition(".")[0] == "jaxlib"
-
-
-def _allocate(dims: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-    """Returns an uninitialised array with an alignment that frameworks accept.
-
-    The caller must write to every byte of the array.
-
-    Raises:
-        ValueError: numpy cannot represent the shape.
-    """
-    memory = np.empty(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
-    return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)

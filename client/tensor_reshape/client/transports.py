@@ -24,9 +24,9 @@ from weakref import WeakSet
 
 import grpc
 
+from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.errors import ResponseError, ServiceError
-from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE
@@ -175,8 +175,7 @@ def check_answer(raw: bytes | None) -> bytes:
         ResponseError: the call succeeded without a message. grpcio does not check whether there is a message.
     """
     if raw is None:
-        message = "the server ended the call without a response"
-        raise ResponseError(message)
+        raise ResponseError("the server ended the call without a response")
     return raw
 
 
@@ -240,8 +239,7 @@ _open = WeakSet[Transport]()
 
 
 def _reject(path: str) -> NoReturn:
-    message = f"cannot call {path}: the channel is closed"
-    raise ValueError(message)
+    raise ValueError(f"cannot call {path}: the channel is closed")
 
 
 def _close_all() -> None:

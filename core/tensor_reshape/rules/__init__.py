@@ -30,7 +30,7 @@ Terms in this package:
 - *literal*, *copied*, *inferred*, *length*, *unknown*: the kinds of items (`questions.Kind`)
 - *rejection*: an exception of `errors`, with a permanent reason, the wrong field and the wrong values
 - *variable*, *monomial*, *equation*, *case*: the parts into which the solvers translate a query (`solvers`)
-- *step budget*: the number of steps that a search may take (`budgets`)
+- *step budget*: the number of steps that a search may take (`limits`)
 
 The module `inference` receives every query. The module `targets` reads the items of the requested shape (rule 2), and
 the package `solvers` finds the output (rules 3 and 4). The module `views` finds out whether the output can be a view of

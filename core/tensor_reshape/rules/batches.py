@@ -12,12 +12,11 @@ are left for the copied shape.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question, begin_answer
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_STEPS, Limits, StepBudget
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 
 ReportBug: TypeAlias = Callable[[Exception], None]
@@ -143,27 +142,26 @@ def _answer_item(
 
 def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], budget: StepBudget) -> ShapeRequest:
     """Returns the query with the output of an earlier item as its data."""
-    if not 0 <= data_from < len(outputs):
-        message = f"data_from is {data_from}; item {len(outputs)} needs the output of an earlier one"
-        raise InvalidRequestError.of(
-            Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=len(outputs)
-        )
+    index = len(outputs)
+
+    def reject(reason: Reason, message: str, kind: type[ReshapeError] = InvalidRequestError) -> ReshapeError:
+        return kind.of(reason, message, "data_from", value=data_from, index=index)
+
+    if not 0 <= data_from < index:
+        message = f"data_from is {data_from}; item {index} needs the output of an earlier one"
+        raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     if request.question.data is not None:
-        message = f"item {len(outputs)} has data of its own and the output of item {data_from}"
-        raise InvalidRequestError.of(
-            Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=len(outputs)
-        )
+        message = f"item {index} has data of its own and the output of item {data_from}"
+        raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     output = outputs[data_from]
     if output is None:
         message = f"the data is the output of item {data_from}, and item {data_from} was rejected"
-        raise InvalidRequestError.of(
-            Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
-        )
+        raise reject(Reason.BATCH_DEPENDENCY_FAILED, message)
     # In a message, a reference to the output of an earlier item takes only a few bytes. If such a reference cost no
     # steps, thousands of short items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"too many items use the output of item {data_from}, which has many unknown dims"
-        raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
+        raise reject(Reason.BATCH_TOO_LARGE, message, LimitError)
     # If the batch item gives a data type, it is used instead of the type of the earlier output, because the caller
     # expects a check of it.
     data_type = request.question.data_type or output.data_type
@@ -172,9 +170,5 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
 
 def _count_unknown(dims: Iterable[AnyDim]) -> int:
     """Returns the number of dims that are not numbers, plus the number of symbols in them."""
-    count = 0
-    for dim in dims:
-        if not isinstance(dim, int):
-            expression = None if dim is None else dim.expression
-            count += 1 if expression is None else 1 + len(expression.factors) + len(expression.divisors)
-    return count
+    others = [dim for dim in dims if not isinstance(dim, int)]
+    return len(others) + sum(len(dim.expression.symbols) for dim in others if dim is not None and dim.expression)

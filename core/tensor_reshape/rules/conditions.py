@@ -71,7 +71,9 @@ class Condition(NamedTuple):
         """The condition as text: `batch = 1`, `2 divides b`, `N >= 1`, `N = M unless C = 0`."""
         left = write_product(self.left)
         if self.kind is ConditionKind.RANGE or self.right is None:
-            text = _write_range(left, self.min, self.max)
+            text = f"{left} >= {self.min}" if self.max is None else f"{left} <= {self.max}"
+            if self.min is not None and self.max is not None:
+                text = f"{self.min} <= {text}"
         else:
             text = f"{left} {'=' if self.kind is ConditionKind.EQUAL else 'divides'} {write_product(self.right)}"
         return text if self.unless_zero is None else f"{text} unless {write_product(self.unless_zero)} = 0"
@@ -127,12 +129,6 @@ def name_position(field: str, index: int, names: frozenset[str] | set[str]) -> s
     while name in names:
         name += "'"
     return name
-
-
-def _write_range(text: str, low: int | None, high: int | None) -> str:
-    if high is None:
-        return f"{text} >= {low}"
-    return f"{text} <= {high}" if low is None else f"{low} <= {text} <= {high}"
 
 
 def _multiply(product: Expression, values: Mapping[str, int]) -> tuple[int, int]:

@@ -5,6 +5,7 @@ In Python, a dim is an `int`, a `Dim`, or None if nothing is known.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
@@ -193,7 +194,7 @@ def make_legal_expression(
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
     # The order of the symbols depends only on their names. If the order depended on bounds as well, narrowed bounds
     # would change the order in the result.
-    return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
+    return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=attrgetter("name")))
 
 
 def find_bounds(dim: AnyDim) -> Interval:
@@ -279,11 +280,7 @@ def check_symbols(dims: Iterable[AnyDim]) -> None:
     Raises:
         InvalidRequestError: EXPRESSION_INVALID.
     """
-    count = sum(
-        len(dim.expression.factors) + len(dim.expression.divisors)
-        for dim in dims
-        if isinstance(dim, Dim) and dim.expression
-    )
+    count = sum(len(dim.expression.symbols) for dim in dims if isinstance(dim, Dim) and dim.expression)
     if count > MAX_SYMBOLS:
         message = f"the query contains {count} symbols, counting repetitions; at most {MAX_SYMBOLS} are allowed"
         raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, count=count, limit=MAX_SYMBOLS)
@@ -326,18 +323,13 @@ def _check_expression(expression: Expression, path: str, index: int) -> None:
         for symbol in symbols:
             _check_bounds(symbol.bounds, path, index)
         return
-    message = f"{path} {problem}"
-    raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+    raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, f"{path} {problem}", path, index=index)
 
 
 def reject_factors(count: int, path: str, index: int) -> InvalidRequestError:
     """Returns the error of an expression with too many symbols."""
     message = f"{path} has {count} symbols; an expression must have 1 to {MAX_FACTORS}"
     return InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
-
-
-def _find_order(symbol: Symbol) -> str:
-    return symbol.name
 
 
 def write_expression(

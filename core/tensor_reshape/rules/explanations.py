@@ -4,8 +4,10 @@ Invariants: an explanation never changes a result. An explanation uses the items
 text of an explanation is longer than MAX_VALUE_CHARACTERS.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from math import prod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import gcd, prod
 from typing import TypeAlias
 
 from tensor_reshape.rules.conditions import Condition, list_declared, name_position, write_product
@@ -23,7 +25,6 @@ from tensor_reshape.rules.dims import (
     make_expression,
     name_dim,
 )
-from tensor_reshape.rules.divisors import find_near_divisors
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
     MAX_VALUE_CHARACTERS,
@@ -34,7 +35,8 @@ from tensor_reshape.rules.errors import (
 )
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import read_multiple
-from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
+from tensor_reshape.rules.products import Product, find_near_divisors
+from tensor_reshape.rules.questions import AnyQuestion, DimGroup, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
 _HINTED = frozenset({Reason.NOT_DIVISIBLE, Reason.VOLUME_MISMATCH})
@@ -90,16 +92,12 @@ def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) 
     return Dim(bounds if expression.symbol is None else expression.symbol.bounds, expression)
 
 
-def _is_named(dim: AnyDim) -> bool:
-    return isinstance(dim, Dim) and dim.expression is not None
-
-
 def name_expected(question: AnyQuestion) -> AnyQuestion:
     """Returns the query with the position of each expected dim that has no name as its name."""
     names = {*list_declared(question.data, question.target, question.expected)}
     expected = [
         dim
-        if dim is None or _is_named(dim)
+        if dim is None or (isinstance(dim, Dim) and dim.expression is not None)
         else name_dim(name_position("expected_shape", index, names), *find_bounds(dim))
         for index, dim in enumerate(question.expected or ())
     ]
@@ -143,7 +141,8 @@ def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition
         return ""  # the bounds of a name contradict each other
     linked = _list_bases(symbol for condition in conditions for symbol in condition.list_symbols())
     # The value of an expression is an integer within its bounds. An expression takes part if it has a name in common
-    # with the conditions, or with another expression that takes part. Expected dims are among the conditions.
+    # with the conditions, or with another expression that takes part, or if all its names cancel each other, as in
+    # 4*N/N. Expected dims are among the conditions.
     expressions = {
         (dim.bounds, dim.expression): _list_bases(dim.expression.symbols)
         for dims in sides[:2]
@@ -154,9 +153,10 @@ def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition
         linked |= own if own & linked else set()
     texts = list[str]()
     for (bounds, expression), own in expressions.items():
-        if own & linked and bounds != ANY:
+        takes_part = own & linked or Counter(expression.factors) == Counter(expression.divisors)
+        if takes_part and bounds != ANY:
             texts.append(f"{write_product(expression)} is {format_dim(make_dim(bounds))}")
-        elif own & linked and (expression.divisor > 1 or expression.divisors):
+        elif takes_part and (expression.divisor > 1 or expression.divisors):
             texts.append(f"{write_product(expression)} is an integer")
     for name, bounds in declared.items():
         symbol, dim = Symbol(name), make_dim(bounds)
@@ -302,3 +302,68 @@ _ACCEPTED: dict[Reason, _Describe] = {
     Reason.VOLUME_MISMATCH: _accept_volume,
     Reason.EXPECTED_SHAPE_MISMATCH: _accept_expected,
 }
+
+
+_Boundary: TypeAlias = tuple[int, int]
+"""The number of data dims and of output dims before a boundary."""
+
+
+def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> list[DimGroup]:
+    """Returns the groups of dims, which are as small as possible.
+
+    Args:
+        data: the data dims.
+        output: the output dims of an accepted query.
+        copied: the indices of output dims that are copies of the data dim with the same index.
+    """
+    left = [_factor(dim, ("data", index)) for index, dim in enumerate(data)]
+    right = [left[index] if index in copied else _factor(dim, ("output", index)) for index, dim in enumerate(output)]
+    boundaries = _find_boundaries(left, right)
+    # If an unknown dim comes after the last boundary that was found, products with this dim cannot be compared. The
+    # remaining boundaries are therefore found with products that start at the ends of both shapes.
+    before, after = boundaries[-1]
+    backwards = _find_boundaries(left[before:][::-1], right[after:][::-1])
+    boundaries += [(len(left) - below, len(right) - above) for below, above in reversed(backwards)]
+    return [DimGroup(range(low[0], high[0]), range(low[1], high[1])) for low, high in pairwise(boundaries)]
+
+
+def _factor(dim: AnyDim, token: Hashable) -> Product[Hashable]:
+    # A dim of 0 is handled like an unknown dim. All products with a 0 are equal, so equal products do not show which
+    # dims belong together.
+    if isinstance(dim, int) and dim != 0:
+        return Product(dim, ())
+    if not isinstance(dim, Dim) or dim.expression is None:
+        return Product(1, (token,))
+    return dim.expression.map_factors(lambda symbol: symbol.name)
+
+
+def _find_boundaries(left: Sequence[Product[Hashable]], right: Sequence[Product[Hashable]]) -> list[_Boundary]:
+    """Returns all inner boundaries, and the boundary at the beginning of the shapes.
+
+    The products of the dims before a boundary are equal.
+    """
+    # A dim of 1 does not change a product, so different numbers of dims may have the same product.
+    known = defaultdict[Hashable, list[int]](list)
+    for count, product in enumerate(_multiply(left)[:-1], 1):
+        known[product].append(count)
+    boundaries = [(0, 0)]
+    for count, product in enumerate(_multiply(right)[:-1], 1):
+        below = next((place for place in known.get(product, ()) if place > boundaries[-1][0]), None)
+        if below is not None:
+            boundaries.append((below, count))
+    return boundaries
+
+
+def _multiply(factors: Sequence[Product[Hashable]]) -> list[Hashable]:
+    """Returns the products of the first factor, of the first two factors, and so on, in a form that can be compared."""
+    above, below, powers = 1, 1, Counter[Hashable]()
+    products = list[Hashable]()
+    for coefficient, names, divisor, divisors in factors:
+        common = gcd(above * coefficient, below * divisor)
+        above, below = above * coefficient // common, below * divisor // common
+        for name in names:
+            powers[name] += 1
+        for name in divisors:
+            powers[name] -= 1
+        products.append((above, below, frozenset(item for item in powers.items() if item[1])))
+    return products

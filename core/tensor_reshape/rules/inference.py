@@ -2,7 +2,7 @@
 
 Rule 1 is checked here and in `dims`. If the target is a tensor, `wire.reshapes` checks the type and the rank of that
 tensor. Rule 2 is in `targets`. By rules 3 and 4, the volumes of data and output must be equal. The cheapest suitable
-solver solves this equation: `solvers.exact`, `solvers.single` or `solvers.cases`. Neither volume includes the dims of
+solver solves this equation: `solvers.single` or `solvers.cases`. Neither volume includes the dims of
 `Target.cancelled`. Rule 5 compares a known output with the expected shape. For a partially known query, the expected
 shape is part of the equation, so that an expected dim can narrow other dims.
 
@@ -32,8 +32,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import (
     ANY,
     AnyDim,
@@ -54,19 +52,13 @@ from tensor_reshape.rules.explanations import (
     describe_contradiction,
     explain_dims,
     explain_rejection,
+    find_dim_groups,
     name_expected,
     remove_bounds,
 )
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits, StepBudget
 from tensor_reshape.rules.operations import check_data_type, check_rank
-from tensor_reshape.rules.questions import (
-    AnyQuestion,
-    Kind,
-    KnownQuestion,
-    ShapeAnswer,
-    ShapeRequest,
-    is_known,
-)
+from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion, ShapeAnswer, ShapeRequest, is_known
 from tensor_reshape.rules.rejections import (
     check_expected,
     reject_expected,
@@ -76,13 +68,11 @@ from tensor_reshape.rules.rejections import (
     reject_remainder,
     reject_volume,
 )
-from tensor_reshape.rules.solvers.cases import Case, Solution, solve
+from tensor_reshape.rules.solvers.cases import Case, Solution, solve, solve_for
 from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_conditions
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system, find_range
-from tensor_reshape.rules.solvers.exact import solve_exactly
-from tensor_reshape.rules.solvers.names import solve_for
-from tensor_reshape.rules.solvers.single import solve_single
-from tensor_reshape.rules.targets import UNKNOWN_TARGET, Target, balance, read_target
+from tensor_reshape.rules.solvers.single import solve_exactly, solve_single
+from tensor_reshape.rules.targets import Target, balance, read_target
 
 _CONTRADICTIONS = {
     Reason.MINUS_ONE_WITH_ZERO_VOLUME,
@@ -114,9 +104,10 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
         InvalidRequestError: the query breaks a rule. The reason and the metadata say which rule and which item.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
-    if question.expected is not None:
-        infer(question, limits)  # checks each expected dim, and compares products of names
-    return _infer_known(question, limits)[1]
+    target, output = _infer_known(question, limits)
+    if question.expected is not None and expects_product(question):
+        finish_answer(Unsolved(ShapeRequest(question), target))
+    return output
 
 
 def expects_product(question: AnyQuestion) -> bool:
@@ -160,9 +151,6 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
     question = request.question
     try:
         if is_known(question):
-            # The expected dims may be partially known. Errors of expected dims are reported before other errors.
-            if question.expected is not None:
-                check_partial_dims(question.expected, "expected_shape.dims")
             target, output = _infer_known(question, limits)
             return Unsolved(request, target) if expects_product(question) else _complete(request, target, output)
         _check_admitted(question, limits)
@@ -199,8 +187,9 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
         if target is None:
             if question.expected is None:
                 # Nothing is known about the output, but symbols that contradict each other are rejected.
-                build_system(question, UNKNOWN_TARGET)
-                return _complete(request, UNKNOWN_TARGET, None, Conditions((), sufficient=False))
+                target = read_target(question, ())
+                build_system(question, target)
+                return _complete(request, target, None, Conditions((), sufficient=False))
             # The expected shape gives the rank of the output, so the length of the target is known.
             items = [None] * len(question.expected)
             question = question._replace(target=items)
@@ -265,6 +254,9 @@ def _complete(
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
     """Returns the target and the output dims of a known query, which are computed by exact arithmetic."""
+    # The expected dims may be partially known. Errors of expected dims are reported before other errors.
+    if question.expected is not None:
+        check_partial_dims(question.expected, "expected_shape.dims")
     _check_admitted(question, limits)
     check_dims(question.data, "data.dims")
     target = read_target(question, question.target)

@@ -93,14 +93,12 @@ def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequen
             Reason.STRIDES_RANK_MISMATCH, message, f"{field}.strides", have=len(strides), want=len(dims)
         )
     for index, stride in enumerate(strides):
-        if stride < 0:
-            path = f"{field}.strides[{index}]"
-            message = f"{path} is {stride}; a stride must not be negative"
-            raise InvalidRequestError.of(Reason.STRIDE_NEGATIVE, message, path, index=index, value=stride)
-        if stride > MAX_DIM:
-            path = f"{field}.strides[{index}]"
-            message = f"{path} is {format_value(stride)}; a stride must be at most 2^63 - 1"
-            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=stride)
+        if not 0 <= stride <= MAX_DIM:
+            path, reason, demand = f"{field}.strides[{index}]", Reason.STRIDE_NEGATIVE, "not be negative"
+            if stride > MAX_DIM:
+                reason, demand = Reason.DIM_OUT_OF_RANGE, "be at most 2^63 - 1"
+            message = f"{path} is {format_value(stride)}; a stride must {demand}"
+            raise InvalidRequestError.of(reason, message, path, index=index, value=stride)
 
 
 def _reject_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> InvalidRequestError:

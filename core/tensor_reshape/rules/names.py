@@ -121,7 +121,7 @@ def write_factor(name: str) -> str:
 
 def _write(name: str) -> tuple[str, bool]:
     """Returns the text of a name, and whether the text can be a factor without parentheses."""
-    if _is_word(name):
+    if _WORD.fullmatch(name) and name not in _NO_NAMES:
         return name, True
     # a name of this length is not valid, and an error message shows it without quotes
     if len(name) > MAX_SYMBOL_CHARACTERS:
@@ -138,10 +138,6 @@ def _write_formula(name: str) -> tuple[str, bool]:
         quoted = name.replace("'", "''")
         return f"'{quoted}'", True
     return name, is_call
-
-
-def _is_word(text: str) -> bool:
-    return _WORD.fullmatch(text) is not None and text not in _NO_NAMES
 
 
 def _flatten(text: str) -> str | None:

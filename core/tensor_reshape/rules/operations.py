@@ -100,12 +100,8 @@ def check_data_type(operation: Operation, data_type: DataType) -> DataType:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     if data_type not in operation.data_types:
-        admitted = format_data_types(operation.data_types)
-        elsewhere = _name_others(operation, "every type", is_taken=data_type in RESHAPE.data_types)
-        message = f"data has the type {data_type}; {operation.name} takes {admitted}{elsewhere}"
-        raise InvalidRequestError.of(
-            Reason.DATA_TYPE_UNSUPPORTED, message, "data.data_type", data_type=data_type, admitted=admitted
-        )
+        elsewhere = "every type" if data_type in RESHAPE.data_types else ""
+        raise _reject_type(Reason.DATA_TYPE_UNSUPPORTED, "data", operation, data_type, elsewhere)
     return data_type
 
 
@@ -116,13 +112,19 @@ def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType
         InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED.
     """
     if data_type not in operation.shape_data_types:
-        admitted = format_data_types(operation.shape_data_types)
-        elsewhere = _name_others(operation, "every integer type", is_taken=data_type in RESHAPE.shape_data_types)
-        message = f"shape has the type {data_type}; {operation.name} takes {admitted}{elsewhere}"
-        raise InvalidRequestError.of(
-            Reason.SHAPE_DATA_TYPE_UNSUPPORTED, message, "shape.data_type", data_type=data_type, admitted=admitted
-        )
+        elsewhere = "every integer type" if data_type in RESHAPE.shape_data_types else ""
+        raise _reject_type(Reason.SHAPE_DATA_TYPE_UNSUPPORTED, "shape", operation, data_type, elsewhere)
     return data_type
+
+
+def _reject_type(
+    reason: Reason, part: str, operation: Operation, data_type: DataType, elsewhere: str
+) -> InvalidRequestError:
+    """Returns the error of a type, which names the types that Reshape-1 takes instead, unless `elsewhere` is empty."""
+    admitted = format_data_types(operation.data_types if part == "data" else operation.shape_data_types)
+    hint = f"; {RESHAPE.name} takes {elsewhere}" if elsewhere and operation is not RESHAPE else ""
+    message = f"{part} has the type {data_type}; {operation.name} takes {admitted}{hint}"
+    return InvalidRequestError.of(reason, message, f"{part}.data_type", data_type=data_type, admitted=admitted)
 
 
 def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> int:
@@ -140,8 +142,3 @@ def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> i
         message = f"{field} has {rank} items; {operation.name} takes up to {operation.max_rank}"
         raise InvalidRequestError.of(Reason.RANK_UNSUPPORTED, message, field, rank=rank, limit=operation.max_rank)
     return rank
-
-
-def _name_others(operation: Operation, what: str, *, is_taken: bool) -> str:
-    """Returns a hint for an error message if Reshape-1 accepts a type that `operation` does not accept."""
-    return f"; {RESHAPE.name} takes {what}" if is_taken and operation is not RESHAPE else ""

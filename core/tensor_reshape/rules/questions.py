@@ -5,7 +5,6 @@ from enum import Enum
 from typing import Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from tensor_reshape.rules.conditions import Condition
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import AnyDim, are_known
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
@@ -109,6 +108,22 @@ class Origin(NamedTuple):
     data_index: int | None = None
     dividend: str = ""
     divisor: str = ""
+
+
+class DimGroup(NamedTuple):
+    """Neighbouring input dims, and the output dims that the reshape makes of them.
+
+    Attributes:
+        data: the indices of the input dims. The range is empty if the input is a scalar.
+        output: the indices of the output dims. The range is empty if the output is a scalar.
+
+    >>> result = client.infer_shape(("b", "s", 768), (0, 0, 12, 64), special_zero=True, explain=True)
+    >>> [(list(group.data), list(group.output)) for group in result.groups]
+    [([0], [0]), ([1], [1]), ([2], [2, 3])]
+    """
+
+    data: range
+    output: range
 
 
 class ShapeAnswer(NamedTuple):

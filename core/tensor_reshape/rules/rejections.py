@@ -11,44 +11,23 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
 
 
-def reject_value(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """Returns the error of an item that is below -1 or above the largest dim."""
-    return _reject(
-        Reason.INVALID_TARGET_VALUE, "an item of the requested shape must be from -1 to 2^63 - 1", question, index
-    )
-
-
-def reject_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """Returns the error of a 0 that would copy a data dim which does not exist."""
-    # The expression `or ()` is only for type checkers, because the data shape is known in this function.
-    rank = len(question.data or ())
-    text = f"special_zero copies data dim {index}, but the data has rank {rank}"
-    return _reject(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
-
-
-def reject_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:
-    """Returns the error of a second -1 in the target."""
-    text = f"only one item may be -1, and shape[{first}] is -1 as well"
-    return _reject(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=first)
-
-
 def reject_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
     """Returns the error of a -1 in a target whose other items have the product 0."""
     text = "it cannot be computed, because the product of the other items is 0"
-    return _reject(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
+    return reject_item(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
 def reject_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
     """Returns the error of a -1 if, for all values of the unknown dims, the division leaves a remainder."""
     shown = format_value(dividend), format_value(divisor)
     text = "{} elements are not divisible by {}, the product of the other items".format(*shown)
-    return _reject(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
+    return reject_item(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
 def reject_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
     """Returns the error of an inferred dim that exceeds the largest s64."""
     text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
-    return _reject(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
+    return reject_item(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
 
 
 def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> InvalidRequestError:
@@ -103,7 +82,8 @@ def reject_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim],
     )
 
 
-def _reject(reason: Reason, text: str, question: AnyQuestion, index: int, **values: object) -> InvalidRequestError:
+def reject_item(reason: Reason, text: str, question: AnyQuestion, index: int, **values: object) -> InvalidRequestError:
+    """Returns the error of an item of the requested shape."""
     field, value = f"shape[{index}]", format_dim((question.target or ())[index])
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"{field} is {value}: {text}; shape {shape}, data {data}"

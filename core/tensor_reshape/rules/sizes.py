@@ -26,8 +26,7 @@ def parse_size(text: str) -> int:
     """
     size = _SIZE.fullmatch(text.strip())
     if size is None:
-        message = f"{text!r} is not a size: {_advise(text.strip())}"
-        raise ValueError(message)
+        raise ValueError(f"{text!r} is not a size: {_advise(text.strip())}")
     return int(size[1]) * UNITS[size[2] or "B"]
 
 

@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from tensor_reshape.rules.dims import AnyDim, Dim
-from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion
-from tensor_reshape.rules.rejections import reject_copy, reject_second_minus_one, reject_value
+from tensor_reshape.rules.rejections import reject_item
 
 # Every query uses these members of the enum `Kind`. The members have global names, because looking up a member of an
 # enum takes several times as long.
@@ -135,13 +135,10 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
             is_plain, product = False, 0 if kind is _LITERAL else product
     copies_cancel = question.operation.copies_cancel
     cancelled = _find_cancelled(copied, inferred, copies_cancel=copies_cancel) if copied else ()
-    may_copy = () if is_plain else _find_copyable(question, kinds)
+    may_copy: Sequence[int] = ()
+    if question.special_zero and not is_plain:
+        may_copy = [index for index, kind in enumerate(kinds) if kind is _UNKNOWN]
     return Target(kinds, dims, copied, inferred, cancelled, product, may_copy, is_plain, copies_cancel, rejection)
-
-
-def _find_copyable(question: AnyQuestion, kinds: Sequence[Kind]) -> Sequence[int]:
-    """Returns the indices of the unknown items that would copy if they were 0."""
-    return [index for index, kind in enumerate(kinds) if kind is _UNKNOWN] if question.special_zero else ()
 
 
 def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | None) -> Kind:
@@ -152,29 +149,18 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         return _LENGTH
     if item == -1:
         if inferred is not None:
-            raise reject_second_minus_one(question, inferred, index)
+            text = f"only one item may be -1, and shape[{inferred}] is -1 as well"
+            raise reject_item(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=inferred)
         return _INFERRED
     if item != 0:
-        raise reject_value(question, index)
+        text = "an item of the requested shape must be from -1 to 2^63 - 1"
+        raise reject_item(Reason.INVALID_TARGET_VALUE, text, question, index)
     if not question.special_zero:
         return _LITERAL
     # If the rank of the data is unknown, the data may have a dim at the index of the copied item. A data shape without
     # a dim at this index is rejected, so it does not matter for the result.
     if question.data is not None and index >= len(question.data):
-        raise reject_copy(question, index)
+        rank = len(question.data)
+        text = f"special_zero copies data dim {index}, but the data has rank {rank}"
+        raise reject_item(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
     return _COPIED
-
-
-UNKNOWN_TARGET: Target[AnyDim] = Target(
-    kinds=(),
-    dims=(),
-    copied=(),
-    inferred=None,
-    cancelled=(),
-    product=1,
-    may_copy=(),
-    is_plain=False,
-    copies_cancel=False,
-    rejection=None,
-)
-"""The target of a query that knows nothing about the requested shape."""

@@ -19,8 +19,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
 
     def resolve_lazy(name: str) -> object:
         if name not in homes:
-            message = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(message)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name]), name)
         # The value becomes an attribute of the package, so later uses of the name do not call this function.
         setattr(sys.modules[package], name, value)

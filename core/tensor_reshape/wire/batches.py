@@ -66,7 +66,8 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
     """
     for item in items:
         try:
-            read: BatchItem | ReshapeError = _decode_item(item)
+            check_header_size(len(item))
+            read: BatchItem | ReshapeError = read_batch_item(parse_message(reshape_pb2.BatchInferShapeItem, item))
         except ReshapeError as error:
             read = error
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
@@ -94,15 +95,14 @@ def encode_batch_response(
             piece = encode_batch_result(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
             # The error is encoded only once, because tens of thousands of items of a batch may have this error.
-            piece = too_much = too_much or encode_batch_result(_reject_size(max_bytes))
+            if not too_much:
+                text = "earlier results fill the response: send fewer queries in a batch"
+                error = LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes)
+                too_much = encode_batch_result(error)
+            piece = too_much
         pieces.append(piece)
         size += len(piece)
     return join_items(pieces)
-
-
-def _reject_size(max_bytes: int) -> LimitError:
-    text = "earlier results fill the response: send fewer queries in a batch"
-    return LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes)
 
 
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
@@ -139,11 +139,6 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     return [_decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
-def _decode_item(item: bytes) -> BatchItem:
-    check_header_size(len(item))
-    return read_batch_item(parse_message(reshape_pb2.BatchInferShapeItem, item))
-
-
 def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
     """Reads one parsed item of a request.
 
@@ -151,12 +146,10 @@ def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
         InvalidRequestError: the item has no query or no data, or an error of `read_infer_request`.
     """
     if not message.HasField("question"):
-        text = "question is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "question is required", "question")
     request, linked = read_infer_request(message.question), message.HasField("data_from")
     if not linked and not message.question.HasField("data"):
-        text = "data is required if data_from is not set"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "data is required if data_from is not set", "data")
     return BatchItem(request, message.data_from if linked else None)
 
 
@@ -168,20 +161,13 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
     if result == "rejection":
         rejection = message.rejection
-        return _find_kind(rejection)(
+        kind: type[ReshapeError] = LimitError if rejection.limit_exceeded else InvalidRequestError
+        if rejection.reason == Reason.INTERNAL_ERROR:
+            kind = ReshapeError  # the server met a bug
+        return kind(
             rejection.message, reason=rejection.reason, field=rejection.field, metadata=dict(rejection.metadata)
         )
     return read_infer_response(message.answer)
-
-
-def _find_kind(rejection: reshape_pb2.Rejection) -> type[ReshapeError]:
-    """Returns the exception class for an error in a batch.
-
-    If the server met a bug, the class is the base class ReshapeError.
-    """
-    if rejection.reason == Reason.INTERNAL_ERROR:
-        return ReshapeError
-    return LimitError if rejection.limit_exceeded else InvalidRequestError
 
 
 def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
@@ -214,8 +200,7 @@ def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
-    message = parse_message(_BATCHES[field_name], raw)
-    return [item.SerializeToString() for item in getattr(message, field_name)]
+    return [item.SerializeToString() for item in getattr(parse_message(_BATCHES[field_name], raw), field_name)]
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:

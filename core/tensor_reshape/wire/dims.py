@@ -205,8 +205,7 @@ def _decode_partial(
 def _reject_index(entry: tensor_pb2.PartialDim, field: str, last: int, rank: int) -> InvalidRequestError:
     """Returns the error of an entry whose index is absent, or does not fit the numbers or the entry before it."""
     if not entry.HasField("index"):
-        text = f"{field} is required"
-        return InvalidRequestError.of(Reason.FIELD_MISSING, text, field)
+        return InvalidRequestError.of(Reason.FIELD_MISSING, f"{field} is required", field)
     index = entry.index
     if 0 <= index <= last:
         return reject_partial(f"{field} is {index}; it must be above {last}, the index of the entry before it", field)

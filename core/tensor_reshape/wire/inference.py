@@ -7,10 +7,9 @@ become UNKNOWN, because a newer server may send such values.
 from collections.abc import Sequence
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dim_groups import DimGroup
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, InvalidRequestError, Reason, clip_text
-from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import DimGroup, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
     decode_dims,
@@ -86,8 +85,7 @@ def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     """
     request = read_infer_request(message)
     if not message.HasField("data"):
-        text = "data is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "data is required", "data")
     return request
 
 
@@ -173,13 +171,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
 
 
 def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
-    return reshape_pb2.Origin(
-        kind=_KIND_NUMBERS[origin.kind],
-        data_index=origin.data_index,
-        dividend=origin.dividend,
-        divisor=origin.divisor,
-        text=origin.text,
-    )
+    return reshape_pb2.Origin(**{**origin._asdict(), "kind": _KIND_NUMBERS[origin.kind]})
 
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:

@@ -61,8 +61,7 @@ def decode_text(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        problem = f"the body is not UTF-8 at byte {error.start}"
-        raise reject_json(problem) from None
+        raise reject_json(f"the body is not UTF-8 at byte {error.start}") from None
 
 
 def parse_json(text: str, path: str = "the body") -> Json:
@@ -74,10 +73,9 @@ def parse_json(text: str, path: str = "the body") -> Json:
     try:
         document = DECODER.decode(text)
     except (ValueError, RecursionError) as error:  # `int` raises ValueError for too many digits
-        raise reject_text(error, path) from None
+        raise reject_json(f"{path} is not JSON{_find_cause(error)}") from None
     if not isinstance(document, dict):
-        problem = f"{path} is not a JSON object"
-        raise reject_json(problem)
+        raise reject_json(f"{path} is not a JSON object")
     return document
 
 
@@ -105,8 +103,7 @@ def read_message(
     except json_format.ParseError as error:
         text, field = _explain(str(error), kind.DESCRIPTOR.name)
         field = f"{path}.{field}".strip(".")
-        problem = f"{field or 'the body'}: {text}"
-        raise reject_json(problem, field) from None
+        raise reject_json(f"{field or 'the body'}: {text}", field) from None
     # Some releases of protobuf raise other exceptions, for example for half of a surrogate pair in a key.
     except (TypeError, AttributeError, OverflowError, SystemError):
         problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
@@ -123,8 +120,7 @@ def _check_values(value: object, kind: Descriptor, path: str) -> None:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     if not isinstance(value, dict):
-        problem = f"{path or 'the body'} is not a JSON object"
-        raise reject_json(problem, path)
+        raise reject_json(f"{path or 'the body'} is not a JSON object", path)
     fields, numbers = _list_fields(kind), set[int]()
     for name, item in value.items():
         field = fields.get(name)
@@ -132,8 +128,7 @@ def _check_values(value: object, kind: Descriptor, path: str) -> None:
             continue
         place = f"{path}.{name}" if path else name
         if field.number in numbers:
-            problem = f"{place} is given twice"
-            raise reject_json(problem, place)
+            raise reject_json(f"{place} is given twice", place)
         numbers.add(field.number)
         if item is not None:
             _check_field(item, field, place)
@@ -143,8 +138,7 @@ def _check_field(value: object, field: _Field, path: str) -> None:
     if field.container is None:
         _check_value(value, field, path)
     elif not isinstance(value, field.container):
-        problem = f"{path} is not a JSON {'list' if field.container is list else 'object'}"
-        raise reject_json(problem, path)
+        raise reject_json(f"{path} is not a JSON {'list' if field.container is list else 'object'}", path)
     else:
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             _check_value(item, field, f"{path}[{key}]")
@@ -154,8 +148,7 @@ def _check_value(value: object, field: _Field, path: str) -> None:
     if field.kind is not None:
         _check_values(value, field.kind, path)
     elif field.check is not None and not field.check.passes(value):
-        problem = f"{path} is {_shorten(value)}, not {field.check.wanted}"
-        raise reject_json(problem, path)
+        raise reject_json(f"{path} is {_shorten(value)}, not {field.check.wanted}", path)
 
 
 @cache
@@ -194,9 +187,7 @@ def _check_integer(low: int, high: int) -> _Check:
 
 
 def _is_number(value: object) -> bool:
-    if isinstance(value, str):
-        return _NUMBER.fullmatch(value) is not None
-    return type(value) in {int, float}
+    return _NUMBER.fullmatch(value) is not None if isinstance(value, str) else type(value) in {int, float}
 
 
 def _is_text(value: object) -> bool:
@@ -214,10 +205,6 @@ def _is_base64(value: object) -> bool:
         return False
     end = _BASE64.match(value).end()  # type: ignore[union-attr] # an empty text matches
     return value[end : end + 3] in _PADDINGS[end % 4]
-
-
-def _is_enum_value(value: object) -> bool:
-    return _is_text(value) or (type(value) is int and -(2**31) <= value < 2**31)
 
 
 def write_message(message: Message) -> bytes:
@@ -251,11 +238,6 @@ def _restore_numbers(record: Json, kind: Descriptor) -> None:
         elif field.message_type is not None:
             for item in value if isinstance(value, list) else [value]:
                 _restore_numbers(item, field.message_type)
-
-
-def reject_text(error: Exception, path: str) -> InvalidRequestError:
-    """Returns the error of a text that is not JSON, for an exception of the parser."""
-    return reject_json(f"{path} is not JSON{_find_cause(error)}")
 
 
 def reject_json(text: str, field: str = "") -> InvalidRequestError:
@@ -298,7 +280,9 @@ _CHECKS: Mapping[int, _Check] = {
     FieldDescriptor.TYPE_BOOL: _Check(lambda value: isinstance(value, bool), "true or false"),
     FieldDescriptor.TYPE_STRING: _Check(_is_text, "valid text"),
     FieldDescriptor.TYPE_BYTES: _Check(_is_base64, "base64"),
-    FieldDescriptor.TYPE_ENUM: _Check(_is_enum_value, "the name of a value"),
+    FieldDescriptor.TYPE_ENUM: _Check(
+        lambda value: _is_text(value) or (type(value) is int and -(2**31) <= value < 2**31), "the name of a value"
+    ),
     **dict.fromkeys((FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32), _check_integer(-(2**31), 2**31 - 1)),
     **dict.fromkeys((FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64), _check_integer(-(2**63), 2**63 - 1)),
     FieldDescriptor.TYPE_UINT32: _check_integer(0, 2**32 - 1),

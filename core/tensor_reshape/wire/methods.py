@@ -64,29 +64,13 @@ class OperationMethod(Method):
 
 
 OPERATION_METHODS = {
-    method.operation: method
-    for method in (
-        OperationMethod(
-            "StaticReshape",
-            reshape_pb2.StaticReshapeRequest,
-            reshape_pb2.StaticReshapeResponse,
-            STATIC_RESHAPE,
-            reshape_pb2.OPERATION_STATIC_RESHAPE,
-        ),
-        OperationMethod(
-            "DynamicReshape",
-            reshape_pb2.DynamicReshapeRequest,
-            reshape_pb2.DynamicReshapeResponse,
-            DYNAMIC_RESHAPE,
-            reshape_pb2.OPERATION_DYNAMIC_RESHAPE,
-        ),
-        OperationMethod(
-            "Reshape",
-            reshape_pb2.ReshapeRequest,
-            reshape_pb2.ReshapeResponse,
-            RESHAPE,
-            reshape_pb2.OPERATION_RESHAPE,
-        ),
+    operation: OperationMethod(
+        name, getattr(reshape_pb2, f"{name}Request"), getattr(reshape_pb2, f"{name}Response"), operation, number
+    )
+    for name, operation, number in (
+        ("StaticReshape", STATIC_RESHAPE, reshape_pb2.OPERATION_STATIC_RESHAPE),
+        ("DynamicReshape", DYNAMIC_RESHAPE, reshape_pb2.OPERATION_DYNAMIC_RESHAPE),
+        ("Reshape", RESHAPE, reshape_pb2.OPERATION_RESHAPE),
     )
 }
 """The method of each operation."""

@@ -1,13 +1,19 @@
-"""Encodes and decodes the message ServerInfo.
+"""Encodes and decodes the messages about a server: ServerInfo, and `grpc.health.v1.Health/Check`.
 
 If a newer server lists operations, data types or features that this version does not know, these entries are ignored.
+Clients do not need the package grpcio-health-checking, because the messages of health checks have the encoding of
+protobuf's wrapper messages, in which field 1 is a string or a varint.
 """
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from enum import Enum
+from enum import Enum, IntEnum
+
+from google.protobuf.message import DecodeError
+from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.fields import parse_message
@@ -149,3 +155,42 @@ def _number_data_types(data_types: Iterable[DataType]) -> list[tensor_pb2.DataTy
 def _read_data_types(numbers: Iterable[int]) -> frozenset[DataType]:
     known = set(DataType)
     return frozenset(DataType(number) for number in numbers if number in known)
+
+
+CHECK_METHOD = "/grpc.health.v1.Health/Check"
+"""The full name of the method that checks the health of a service."""
+
+
+class HealthStatus(IntEnum):
+    """The health status of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
+
+    >>> client.check_health() is HealthStatus.SERVING
+    True
+    """
+
+    UNKNOWN = 0
+    SERVING = 1
+    NOT_SERVING = 2
+    SERVICE_UNKNOWN = 3
+
+
+def encode_check_request(service: str) -> bytes:
+    """Returns a HealthCheckRequest; an empty name means the whole server."""
+    return StringValue(value=service).SerializeToString()
+
+
+def decode_check_response(raw: bytes) -> HealthStatus:
+    """Reads a HealthCheckResponse.
+
+    A status that this version does not know becomes UNKNOWN.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    try:
+        number = Int32Value.FromString(raw).value
+    except DecodeError:
+        message = "the message is not a grpc.health.v1.HealthCheckResponse"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
+    # A later version of the health protocol may have other status numbers.
+    return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

@@ -1,7 +1,6 @@
 """Case splits of the solver: the example of each derivation, and the facts that hold for all cases."""
 
-from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.limits import MAX_DIM, StepBudget
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.solvers.cases import Case, solve
 from tensor_reshape.rules.solvers.equations import Range, build_system

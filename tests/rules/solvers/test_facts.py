@@ -9,8 +9,7 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.solvers import facts as facts_module
 from tensor_reshape.rules.solvers.equations import Range, fold
-from tensor_reshape.rules.solvers.facts import Facts
-from tensor_reshape.rules.solvers.implied import DIVIDES, EQUAL, RANGE
+from tensor_reshape.rules.solvers.facts import DIVIDES, EQUAL, RANGE, Facts
 
 ANY = Range(0, MAX_DIM)
 A, B, C = range(3)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from tensor_reshape.rules.budgets import MAX_STEPS
-from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.limits import MAX_DIM, MAX_STEPS
 from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.solvers import propagation
 from tensor_reshape.rules.solvers.equations import Range

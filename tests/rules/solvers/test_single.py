@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.inference import _search
+from tensor_reshape.rules.limits import StepBudget
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question
 from tensor_reshape.rules.solvers.single import solve_single

@@ -4,7 +4,7 @@ from itertools import product
 from math import prod
 from random import Random
 
-from tensor_reshape.rules.budgets import StepBudget
+from tensor_reshape.rules.limits import StepBudget
 from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 

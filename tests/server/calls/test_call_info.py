@@ -3,7 +3,7 @@
 import pytest
 
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 METHOD = "/a.service/Method"
 

@@ -22,7 +22,7 @@ from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, Observer
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 PROBE = next(iter(build_probes(bool)))
 TRAILING = ("added", "at the end")

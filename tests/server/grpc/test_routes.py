@@ -26,7 +26,7 @@ from tensor_reshape.server.grpc.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.grpc.reflection import Reflection
 from tensor_reshape.server.grpc.routes import build_server
 from tensor_reshape.server.service.method_tables import MethodTable
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 OK, INVALID_ARGUMENT, UNIMPLEMENTED, INTERNAL = "0", "3", "12", "13"
 LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()

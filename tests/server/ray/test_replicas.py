@@ -20,8 +20,8 @@ from tensor_reshape.server.service.method_tables import Estimate, Method, Stream
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
+from tensor_reshape.wire.reshapes import decode_stream_response
 from tensor_reshape.wire.status import decode_rejection
-from tensor_reshape.wire.streams import decode_stream_response
 
 SECRET = "not for callers"
 

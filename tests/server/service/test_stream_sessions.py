@@ -17,7 +17,7 @@ from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response
+from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response
 from tensor_reshape.wire.tensors import TensorView
 
 U8 = tensor_pb2.DATA_TYPE_U8

@@ -22,7 +22,7 @@ from tensor_reshape.server.grpc.builtin import MAX_SILENT
 from tensor_reshape.server.telemetry.access_logs import AccessLog
 from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 LOGGER = "tensor_reshape.server"
 OURS = [(REQUEST_ID_KEY, "ours")]

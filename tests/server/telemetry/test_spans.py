@@ -18,8 +18,7 @@ from tensor_reshape.server.telemetry.sampling import CallSampling
 from tensor_reshape.server.telemetry.spans import SpanLog
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.reshapes import encode_response_header
-from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.reshapes import encode_accept, encode_response_header
 from tensor_reshape.wire.tensors import TensorView
 
 METHOD = "/tensor_reshape.v1.ReshapeService/StaticReshape"

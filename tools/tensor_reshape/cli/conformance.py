@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Case, SuiteSize, list_cases, read_version
 from tensor_reshape.conformance.programs import ProgramError, build_function_command, run_program, split_command
 from tensor_reshape.conformance.random_cases import make_random_cases, shrink, write_case

@@ -19,7 +19,7 @@ from tensor_reshape.cli.consoles import Advance, draw_progress
 from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
 from tensor_reshape.cli.sources import Location, OpenArray, open_bytes, open_source, read_location
 from tensor_reshape.client import CallTimeoutError, PackedTensor
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.requests import Arguments, plan_reshape
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import OPERATIONS

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from tensor_reshape.cli.parameter_types import DATA_TYPE, Dims, ListenAddress, Seconds, ServerAddress
 from tensor_reshape.client import CallTimeoutError, UnavailableError, use_fast_polling
-from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.runtime.addresses import is_local
 
 if TYPE_CHECKING:

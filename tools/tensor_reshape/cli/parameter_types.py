@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tensor_reshape.client.targets import check_target
+from tensor_reshape.client.arguments import check_target
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType, find_data_type
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.notation import parse_shape, split_items
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, find_operation
-from tensor_reshape.rules.shape_parser import parse_shape, split_items
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

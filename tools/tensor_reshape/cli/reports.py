@@ -26,7 +26,7 @@ from tensor_reshape.rules.errors import (
     UnauthenticatedError,
     escape_unprintable,
 )
-from tensor_reshape.rules.shape_parser import split_items
+from tensor_reshape.rules.notation import split_items
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Case, SuiteSize, list_cases
 from tensor_reshape.conformance.programs import (
     ProgramError,

@@ -1,13 +1,13 @@
 """Draws the results of shape queries and the reasons of rejections.
 
 In a drawing, the data, the target and the output are rows of boxes, and lines show the origin of each dim. A drawing
-has three kinds of lines. A solid line leads from a data dim to the output dim that it becomes (`dim_groups`). If a
+has three kinds of lines. A solid line leads from a data dim to the output dim that it becomes (`explanations`). If a
 group has several dims, the lines of the group meet in a dot. A dashed line leads from a data dim to the 0 that copies
 it. A line of the third kind leads from each target item to the output dim below it. The equation at the bottom of a
 drawing is that of rules 3 and 4. In this equation, the copied dims, which these rules remove from both sides, are
 struck out.
 
-Invariants: a drawing shows the results of `targets`, `explanations` and `dim_groups`. The same query has the same
+Invariants: a drawing shows the results of `targets` and `explanations`. The same query has the same
 drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file.
 Colour is never the only sign of a piece of information. For any text, unprintable characters are escaped, and special
 characters of XML become entities. Colours are written as attributes, so a page with a strict content security policy
@@ -21,7 +21,6 @@ from textwrap import wrap
 from typing import NamedTuple
 from unicodedata import east_asian_width
 
-from tensor_reshape.rules.dim_groups import DimGroup, find_dim_groups
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, format_dim, format_dims
 from tensor_reshape.rules.errors import (
     MAX_VALUE_CHARACTERS,
@@ -31,9 +30,9 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     escape_unprintable,
 )
-from tensor_reshape.rules.explanations import explain_dims
+from tensor_reshape.rules.explanations import explain_dims, find_dim_groups
 from tensor_reshape.rules.limits import MAX_RANK
-from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, DimGroup, Kind, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.targets import Target, read_target
 
 _NAME_PIXELS = 122

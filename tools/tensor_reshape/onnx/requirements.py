@@ -26,7 +26,7 @@ from typing import NamedTuple
 from tensor_reshape.onnx.dim_params import list_words, read_formula
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression
-from tensor_reshape.rules.roots import find_exact_root
+from tensor_reshape.rules.products import find_exact_root
 from tensor_reshape.wire.inference import encode_condition
 from tensor_reshape.wire.json_messages import Json, describe_message
 

@@ -22,13 +22,13 @@ ranges of the query. If no steps are left, the result has the ranges that have b
 the query.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
 from typing import TypeAlias
 
-from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.dims import AnyDim
-from tensor_reshape.rules.solvers.equations import POSITIVE, ZERO, Range, System
+from tensor_reshape.rules.dims import AnyDim, Expression
+from tensor_reshape.rules.limits import StepBudget
+from tensor_reshape.rules.solvers.equations import POSITIVE, ZERO, Range, System, name_product
 from tensor_reshape.rules.solvers.propagation import narrow_ranges
 from tensor_reshape.rules.targets import Target
 
@@ -190,7 +190,7 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
     # cases.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
-    for subset in _list_subsets(copies):
+    for subset in chain.from_iterable(combinations(copies, size) for size in range(1, len(copies) + 1)):
         ranges = list(system.ranges)
         for index in subset:
             for key in (case.find_variable(index), copies[index]):
@@ -265,10 +265,25 @@ def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
             yield index, source.variable
 
 
-def _list_subsets(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
-    """Yields every non-empty subset of the items, the smallest subset first."""
-    every = list(indices)
-    return (subset for size in range(1, len(every) + 1) for subset in combinations(every, size))
+def solve_for(key: int, case: Case, zeros: Container[int]) -> Expression | None:
+    """Solves the equation for a variable of the output; None if other variables of the result have no names.
+
+    Lemma: solve-for-a-name.
+
+    Args:
+        key: the variable.
+        case: the equation. It holds for all instances in which the cancelled factors are not 0.
+        zeros: the variables that may be 0. An expression must not divide by these variables.
+    """
+    # If the variable occurs twice in the product, the solution would be a square root, which is not an expression. If a
+    # cancelled factor is 0, both sides are 0, and the variable can have any value.
+    equation = case.remainder
+    if equation.divisors.count(key) != 1 or any(variable in zeros for variable in case.cancelled):
+        return None
+    divisors = tuple([variable for variable in equation.divisors if variable != key])
+    if not (equation.factors or divisors) or any(variable in zeros for variable in divisors):
+        return None
+    return name_product(equation._replace(divisors=divisors), case.system.symbols)
 
 
 def _join_all(solutions: Iterable[Solution | None]) -> Solution | None:

@@ -22,8 +22,7 @@ from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import AnyQuestion, Kind
 from tensor_reshape.rules.solvers.cases import Case
 from tensor_reshape.rules.solvers.equations import Monomial, System, build_system, find_range
-from tensor_reshape.rules.solvers.facts import Facts
-from tensor_reshape.rules.solvers.implied import DIVIDES, EQUAL, RANGE
+from tensor_reshape.rules.solvers.facts import DIVIDES, EQUAL, RANGE, Facts
 from tensor_reshape.rules.targets import Target
 
 
@@ -75,15 +74,16 @@ def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
         free = {system.output[index].variable for index, kind in enumerate(target.kinds) if kind in _FREE}
         if target.inferred is None and _is_implied(case.remainder, free):
             return Conditions((), sufficient, has_unknown=has_unknown)
-        facts = Facts(system.ranges, partial(_name_variables, system, target))
-        _add_divisor(facts, system, target)
-        _add_equation(facts, target, case.equation, free)
+        facts = _start_facts(system, target)
+        # The volumes are equal, or the product of the fixed items divides the volume of the data.
+        fixed = tuple([key for key in case.equation.divisors if key not in free])
+        kind = DIVIDES if len(fixed) < len(case.equation.divisors) else EQUAL
+        facts.add(kind, case.equation._replace(divisors=fixed), *_find_volume_rule(target))
     else:
         # The bounds of expected dims are requirements, so the declared ranges must not include these bounds.
         system = build_system(question._replace(expected=None), target)
         wants = _list_wants(question, system)
-        facts = Facts(system.ranges, partial(_name_variables, system, target))
-        _add_divisor(facts, system, target)
+        facts = _start_facts(system, target)
         for index, (monomial, want) in wants.items():
             if target.kinds[index] not in _FREE:
                 _add_want(facts, index, monomial.product, want)
@@ -101,13 +101,6 @@ def _is_implied(remainder: Product[int], free: Container[int | None]) -> bool:
     above, left, below, right = remainder
     is_quotient_whole = below == 1 and bool(free)
     return all(key in free for key in right) and (is_quotient_whole or (above == below and not (left or right)))
-
-
-def _add_equation(facts: Facts, target: Target[AnyDim], equation: Product[int], free: Container[int | None]) -> None:
-    """Adds the fact that the volumes are equal, or that the product of the fixed items divides the data's volume."""
-    fixed = tuple([key for key in equation.divisors if key not in free])
-    kind = DIVIDES if len(fixed) < len(equation.divisors) else EQUAL
-    facts.add(kind, equation._replace(divisors=fixed), *_find_volume_rule(target))
 
 
 def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
@@ -178,14 +171,14 @@ def _is_limited(system: System, target: Target[AnyDim], index: int, wanted: tupl
     return target.kinds[index] in _FREE and not (is_positive and target.kinds[index] is Kind.UNKNOWN)
 
 
-def _add_divisor(facts: Facts, system: System, target: Target[AnyDim]) -> None:
-    """Adds the requirement that no factor of the divisor of a -1 is 0."""
-    if target.inferred is None:
-        return
-    for index, monomial in enumerate(system.output):
+def _start_facts(system: System, target: Target[AnyDim]) -> Facts:
+    """Returns facts with the requirement that no factor of the divisor of a -1 is 0."""
+    facts = Facts(system.ranges, partial(_name_variables, system, target))
+    for index, monomial in enumerate(() if target.inferred is None else system.output):
         if index != target.inferred and index not in target.cancelled and target.kinds[index] is not Kind.UNKNOWN:
             for key in filter(system.can_be_zero, monomial.product.factors):
                 facts.require_positive(key, index)
+    return facts
 
 
 def _add_want(facts: Facts, index: int, product: Product[int], want: _Want) -> None:

@@ -22,7 +22,17 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple
 
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_bounds, find_name
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    find_bounds,
+    find_name,
+    make_legal_expression,
+)
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import read_multiple
@@ -98,11 +108,6 @@ class Monomial(NamedTuple):
     dim: AnyDim
     product: Product[int]
     variable: int | None = None
-
-    @property
-    def is_expression(self) -> bool:
-        """Whether the dim is neither a number nor a single variable."""
-        return self.variable is None and bool(self.product.factors or self.product.divisors)
 
 
 def fold(product: Product[int], ranges: Sequence[Range], least: int) -> Product[int]:
@@ -294,6 +299,13 @@ class System:
         return key, 1, 1
 
 
+def name_product(product: Product[int], symbols: Mapping[int, Symbol]) -> Expression | None:
+    """Returns a product of variables with their names; None if a variable has no name, or a number is too large."""
+    if not symbols.keys() >= {*product.factors, *product.divisors}:
+        return None
+    return make_legal_expression(*product.map_factors(symbols.__getitem__))
+
+
 def _divide(bounds: Interval, above: int, below: int) -> Range:
     """Returns the range of a variable, if `above / below` times the variable is within bounds."""
     low, high = bounds
@@ -380,7 +392,7 @@ def _check_expressions(system: System, monomials: Iterable[tuple[int, Monomial]]
         InvalidRequestError: DIM_OUT_OF_RANGE or SYMBOL_CONFLICT.
     """
     for index, monomial in monomials:
-        if monomial.is_expression:
+        if monomial.variable is None and (monomial.product.factors or monomial.product.divisors):
             bounds, path = system.bound_monomial(monomial), f"{field_name}[{index}]"
             if bounds.is_empty:
                 raise reject_expression(path, index, monomial.dim, Interval(*bounds))

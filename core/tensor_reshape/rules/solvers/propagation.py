@@ -26,10 +26,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import NamedTuple
 
-from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.products import Product
-from tensor_reshape.rules.roots import find_root, find_root_above
+from tensor_reshape.rules.limits import MAX_DIM, StepBudget
+from tensor_reshape.rules.products import Product, find_root, find_root_above
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
@@ -246,7 +244,7 @@ def _is_solvable(left: Side, right: Side, budget: StepBudget) -> bool:
     if len(left.factors) == len(right.factors) == 1 and _are_linear(sides):
         return True
     # The search branches on the variable with the narrowest range, which has the fewest values to try.
-    return _branch(min(factors, key=_measure), sides, budget)
+    return _branch(min(factors, key=lambda factor: factor.max - factor.min), sides, budget)
 
 
 def _branch(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> bool:
@@ -264,10 +262,6 @@ def _branch(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> boo
         if _is_solvable(_fix(left, factor.key, value), _fix(right, factor.key, value), budget):
             return True
     return False
-
-
-def _measure(factor: Factor) -> int:
-    return factor.max - factor.min
 
 
 def _are_linear(sides: Iterable[Side]) -> bool:

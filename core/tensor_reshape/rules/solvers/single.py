@@ -1,17 +1,17 @@
-"""The output in closed form, if the target consists of numbers above 0, copies and at most one -1.
+"""The output in closed form: of known shapes, or if the target consists of numbers above 0, copies and at most one -1.
 
-Any number of input dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of
-this kind and need no search. The value of the -1 is a fraction. The numerator of the fraction is a number times the
-unknown dims that are not copied, and the denominator is a number. The closed form applies if the numerator has at most
-one unknown dim, or if the fraction in lowest terms has the denominator 1.
+Known shapes need one division or one comparison of exact integers (`solve_exactly`). Otherwise, any number of input
+dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of this kind and need no
+search. The value of the -1 is a fraction. The numerator of the fraction is a number times the unknown dims that are not
+copied, and the denominator is a number. The closed form applies if the numerator has at most one unknown dim, or if the
+fraction in lowest terms has the denominator 1.
 
-The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all queries
-that must be rejected, are left to `solvers.cases`.
+The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all partially
+known queries that must be rejected, are left to `solvers.cases`.
 """
 
 from collections.abc import Hashable, Sequence
-from math import gcd
-from typing import NamedTuple
+from math import gcd, prod
 
 from tensor_reshape.rules.dims import (
     AnyDim,
@@ -26,6 +26,8 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name, read_multiple
+from tensor_reshape.rules.questions import KnownQuestion
+from tensor_reshape.rules.rejections import reject_overflow, reject_remainder, reject_volume, reject_zero_volume
 from tensor_reshape.rules.solvers.conditions import (
     NO_CONDITIONS,
     Conditions,
@@ -33,6 +35,44 @@ from tensor_reshape.rules.solvers.conditions import (
     list_single_conditions,
 )
 from tensor_reshape.rules.targets import Target
+
+
+def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
+    """Returns the output dims of a query with known shapes.
+
+    Lemma: cancelled-volumes.
+
+    Raises:
+        InvalidRequestError: MINUS_ONE_WITH_ZERO_VOLUME, NOT_DIVISIBLE, DIM_OVERFLOW or VOLUME_MISMATCH.
+    """
+    data, inferred, cancelled = question.data, target.inferred, target.cancelled
+    want = target.product
+    # `have` is the product of the data dims and `want` is the product of the requested items. A rejection shows both
+    # products.
+    if cancelled:
+        have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
+    else:
+        have = prod(data)
+        # `target.product` contains only the literal items, so the copied dims are multiplied here.
+        for index in target.copied:
+            want *= data[index]
+    if inferred is None:
+        if have != want:
+            raise reject_volume(question, have, want)
+        return tuple(target.dims)
+    if want == 0:
+        raise reject_zero_volume(question, inferred)
+    quotient, remainder = divmod(have, want)
+    if remainder:
+        raise reject_remainder(question, inferred, have, want)
+    if quotient > MAX_DIM:
+        raise reject_overflow(question, inferred, quotient)
+    # Rule 4 holds without a further check. The output has as many elements as the data, because the divisor times the
+    # quotient is the dividend, and the data and the output both contain the cancelled dims.
+    output = list(target.dims)
+    output[inferred] = quotient
+    return tuple(output)
+
 
 _NONE = Interval(1, 0)
 
@@ -57,11 +97,11 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     if target.inferred is None:
         conditions = _equate(data, target, dividend, unknown)
         return None if conditions is None else (tuple(target.dims), conditions)
-    quotient = _divide(dividend, unknown, divisor)
-    if quotient is None:
+    divided = _divide(dividend, unknown, divisor)
+    if divided is None:
         return None
     output = list(target.dims)
-    output[target.inferred] = quotient.dim
+    (output[target.inferred],) = divided
     copied = () if target.cancelled else target.copied
     if not _raise_copies(output, copied):
         return None
@@ -153,14 +193,10 @@ def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[
     return product, unknown
 
 
-class _Quotient(NamedTuple):
-    """The result of a division. The class distinguishes an unknown dim, which is None, from a missing result."""
-
-    dim: AnyDim
-
-
-def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient | None:
+def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> tuple[AnyDim] | None:
     """Returns `dividend * unknown / divisor`; None if the quotient needs a search or has no possible value.
+
+    The result is a tuple, so that an unknown quotient, which is None, differs from a missing result.
 
     If there is one unknown dim n, the fraction in lowest terms is above * n / below. The fraction is an integer only if
     `below` divides n. In that case, n / below can have every value from ceil(low / below) to floor(high / below). For
@@ -170,10 +206,10 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     Lemmas: step-by-the-other-constant, whole-quotients.
     """
     if dividend == 0:
-        return _Quotient(0)
+        return (0,)
     if not unknown:
         quotient, rest = divmod(dividend, divisor)
-        return None if rest or quotient > MAX_DIM else _Quotient(quotient)
+        return None if rest or quotient > MAX_DIM else (quotient,)
     # If a divisor remains and two dims are unknown, the prime factors of the divisor can belong to either dim. Only a
     # search can examine these possibilities.
     common = gcd(dividend, divisor)
@@ -187,9 +223,9 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     # In this case, the quotient of a tensor with elements is never a valid dim, so the rules accept only empty tensors,
     # whose quotient is 0. If the tensor cannot be empty, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
-        return _Quotient(0) if may_be_empty else None
+        return (0,) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)
-    return _Quotient(make_dim(Interval(0 if may_be_empty else found.min, high), _name(above, unknown, below)))
+    return (make_dim(Interval(0 if may_be_empty else found.min, high), _name(above, unknown, below)),)
 
 
 def _multiply_bounds(above: int, bounds: Sequence[Interval], below: int) -> Interval:

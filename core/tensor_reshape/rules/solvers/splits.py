@@ -17,8 +17,8 @@ left to the general search.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from tensor_reshape.rules.budgets import StepBudget
-from tensor_reshape.rules.divisors import list_divisors
+from tensor_reshape.rules.limits import StepBudget
+from tensor_reshape.rules.products import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
 # A constant with more bits is left to the general search. For a number with thousands of digits, the search for small

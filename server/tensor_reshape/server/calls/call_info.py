@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY, find_request_id
+from tensor_reshape.wire.status import REQUEST_ID_KEY, find_request_id
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Pairs of lower-case names and values. A value is bytes if its name ends in `-bin`, otherwise text."""

@@ -20,8 +20,8 @@ from tensor_reshape.server.grpc.builtin import Respond
 from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod, build_light_method
 from tensor_reshape.server.service.private_pools import PrivatePool
 from tensor_reshape.wire.fields import check_header_size, parse_message
-from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import HealthStatus
 from tensor_reshape.wire.status import Status
 
 _POOL = PrivatePool(Path(__file__).with_name("health.binpb").read_bytes())

@@ -25,8 +25,7 @@ from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.statuses import Failure
 from tensor_reshape.wire.json_messages import write_json
-from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
-from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, Status
+from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, REQUEST_ID_KEY, Status
 
 JSON_TYPE, PROTO_TYPE, BINARY_TYPE = "application/json", "application/proto", "application/octet-stream"
 

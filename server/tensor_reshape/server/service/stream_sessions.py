@@ -15,10 +15,10 @@ from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.method_tables import Estimate
-from tensor_reshape.wire.reshapes import ReshapeCall
-from tensor_reshape.wire.streams import (
+from tensor_reshape.wire.reshapes import (
     DEFAULT_CHUNK_BYTES,
     Chunk,
+    ReshapeCall,
     decode_stream_request,
     encode_accept,
     encode_chunk,

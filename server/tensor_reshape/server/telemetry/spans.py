@@ -22,8 +22,8 @@ from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.records import EndedCall
 from tensor_reshape.server.calls.results import GONE
 from tensor_reshape.server.telemetry.sampling import CallSampling, find_parent
+from tensor_reshape.wire.fields import find_inferred_rank, find_output_rank, find_stream_rank
 from tensor_reshape.wire.methods import SERVICE, split_method
-from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
 # OpenTelemetry's conventions count these status codes as failures of the server, and other error codes as failures of
 # the client.

@@ -1,5 +1,5 @@
 // Reads and writes shapes as text. The notation is that of the command line, which the Python modules
-// `rules.shape_parser`, `rules.notation` and `rules.names` define. Nothing here knows a rule of an operation.
+// `rules.notation` and `rules.names` define. Nothing here knows a rule of an operation.
 //
 // A dim is a BigInt, null if nothing is known, or the `kind` of a PartialDim message: interval, symbol or expression.
 

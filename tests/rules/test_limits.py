@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
+from tensor_reshape.rules.limits import MAX_STEPS, StepBudget
 
 
 def test_step_budget_spend_succeeds_only_with_enough_steps():

@@ -16,8 +16,8 @@ from both_clients import open_client
 from certificates import issue_certificates
 from in_process import run_runner, run_stock
 from tensor_reshape.client import UnavailableError
+from tensor_reshape.client.base import _find_better_error as find_better_error
 from tensor_reshape.client.options import Endpoint
-from tensor_reshape.client.other_addresses import find_better_error
 from tensor_reshape.server.config import Config
 
 Serve = Callable[[str], AbstractContextManager[str]]

@@ -5,8 +5,8 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.dim_groups import find_dim_groups
 from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.explanations import find_dim_groups
 from tensor_reshape.rules.notation import parse_dim
 
 

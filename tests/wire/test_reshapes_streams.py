@@ -8,10 +8,15 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire import streams
 from tensor_reshape.wire.fields import encode_varint
-from tensor_reshape.wire.reshapes import ReshapeCall
-from tensor_reshape.wire.streams import Chunk, decode_stream_request, decode_stream_response, encode_chunk
+from tensor_reshape.wire.reshapes import (
+    Chunk,
+    ReshapeCall,
+    decode_stream_request,
+    decode_stream_response,
+    encode_accept,
+    encode_chunk,
+)
 from tensor_reshape.wire.tensors import TensorView
 
 MAX = 2**63 - 1
@@ -78,7 +83,7 @@ def test_chunk_message_with_unusual_encoding_is_not_forwarded():
 
 @given(st.sampled_from(list(DataType)), dims)
 def test_encoded_stream_accept_message_is_decoded_unchanged(data_type: DataType, shape: tuple[int, ...]):
-    raw = streams.encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
+    raw = encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
     output = reshape_pb2.StreamReshapeResponse.FromString(raw).output
     assert (output.data_type, tuple(output.dims), output.data) == (int(data_type), shape, b"")
     assert decode_stream_response(raw) == TensorView(data_type, shape, None, NO_BYTES)

@@ -4,7 +4,7 @@ from tensor_reshape.rules.dims import ANY, Interval
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.solvers.equations import Range
-from tensor_reshape.rules.solvers.implied import DIVIDES, EQUAL, RANGE, Found, drop_implied, find_implied, is_solved
+from tensor_reshape.rules.solvers.facts import DIVIDES, EQUAL, RANGE, Found, drop_implied, find_implied, is_solved
 
 DECLARED = [Range(0, MAX_DIM), Range(1, MAX_DIM), Range(0, MAX_DIM)]
 A, B, C = range(3)
