@@ -7,12 +7,12 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.server.oip.raw_contents import (
     MAX_FIELDS,
+    Spans,
     Split,
     check_parsable,
     find_header_limit,
     split_message,
 )
-from tensor_reshape.server.oip.response_caches import Spans
 
 RAW = build_request(id="seven").SerializeToString()
 

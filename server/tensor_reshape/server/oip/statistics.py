@@ -12,10 +12,8 @@ The gRPC method ModelStatistics returns these statistics.
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tensor_reshape.server.oip.models import MODELS
 
@@ -66,35 +64,7 @@ class Statistics:
             count.failures += 1
             count.failure_ns += took
 
-    @contextmanager
-    def measure(self, model: str) -> Iterator["Measured"]:
-        """Measures the duration of a request that is processed in the `with` block.
-
-        The request is counted as successful when `Measured.count_response` is called, and as failed if the block raises
-        an exception. If the block ends without an exception and without a call of `count_response`, the request is not
-        counted.
-        """
-        began = time.perf_counter_ns()
-        try:
-            yield Measured(self, model, began)
-        except Exception:
-            self.count_failure(model, began)
-            raise
-
     def read(self, model: str) -> Count:
         """Returns the current counts of a model."""
         with self._lock:
             return replace(self._counts[model])
-
-
-class Measured(NamedTuple):
-    """A request whose duration is being measured."""
-
-    statistics: Statistics
-    model: str
-    began_ns: int
-
-    def count_response(self, response: Response) -> Response:
-        """Counts a successful request and returns its response."""
-        self.statistics.count_success(self.model, self.began_ns)
-        return response

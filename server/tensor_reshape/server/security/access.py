@@ -17,8 +17,7 @@ from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.security.certificates import Certificates
-from tensor_reshape.server.security.identities import read_identities
-from tensor_reshape.server.security.permissions import Permissions
+from tensor_reshape.server.security.permissions import Permissions, read_identities
 from tensor_reshape.server.security.reloads import Reloaded
 from tensor_reshape.server.security.tokens import Tokens
 
