@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.quotas import build_quotas
+from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.engine.budgets import count_pool_bytes

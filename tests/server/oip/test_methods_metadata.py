@@ -11,8 +11,7 @@ from tensor_reshape.server.oip import methods
 from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import InferMessage, find_class
-from tensor_reshape.server.oip.models import MODELS
-from tensor_reshape.server.oip.statistics import Statistics
+from tensor_reshape.server.oip.models import MODELS, Statistics
 from tensor_reshape.server.service.methods import ReshapeService
 
 
@@ -83,7 +82,7 @@ def test_inference_repository_index_lists_every_model():
 
 def test_inference_statistics_cover_one_model_or_all():
     statistics = Statistics()
-    statistics.count_success("reshape", 0)
+    statistics.count("reshape", 0)
     (stats,) = methods.describe_statistics(statistics, name("reshape")).model_stats
     assert (stats.name, stats.inference_count, stats.execution_count) == ("reshape", 1, 1)
     assert stats.inference_stats.success.ns > 0
@@ -92,8 +91,8 @@ def test_inference_statistics_cover_one_model_or_all():
 
 def test_inference_statistics_count_each_part_of_a_successful_request():
     statistics = Statistics()
-    statistics.count_success("reshape", 0)
-    statistics.count_failure("reshape", 0)
+    statistics.count("reshape", 0)
+    statistics.count("reshape", 0, is_success=False)
     (stats,) = methods.describe_statistics(statistics, name("reshape")).model_stats
     parts = stats.inference_stats
     assert [parts.success.count, parts.fail.count] == [1, 1]
@@ -104,7 +103,7 @@ def test_inference_statistics_count_each_part_of_a_successful_request():
 
 def test_inference_statistics_durations_add_up_to_the_whole_request():
     statistics = Statistics()
-    statistics.count_success("reshape", 0)
+    statistics.count("reshape", 0)
     (stats,) = methods.describe_statistics(statistics, name("reshape")).model_stats
     parts = stats.inference_stats
     durations = (parts.queue.ns, parts.compute_input.ns, parts.compute_infer.ns, parts.compute_output.ns)

@@ -21,8 +21,7 @@ from typing import TypeAlias
 
 from tensor_reshape.explorer.pictures import draw_question
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.quotas import build_quotas
+from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR, Failure
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.asgi import (

@@ -32,21 +32,9 @@ from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
 from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.service.header_cache import Lookups
 from tensor_reshape.server.service.method_tables import WORK_THREADS, IsOver, Work
+from tensor_reshape.server.telemetry import metrics
 from tensor_reshape.server.telemetry.call_logs import log_failure
-from tensor_reshape.server.telemetry.metrics import (
-    BUDGET_BYTES,
-    MAX_CALLS,
-    OPEN_CALLS,
-    PROCESSING,
-    REQUEST_BYTES,
-    RESPONSE_BYTES,
-    USED_BYTES,
-    CopiedCounters,
-    MethodCounters,
-    SharedCounters,
-    list_methods,
-    observe,
-)
+from tensor_reshape.server.telemetry.metrics import CopiedCounters, MethodCounters, SharedCounters
 
 CALL_SECONDS = 60.0
 """The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""
@@ -192,24 +180,24 @@ class HttpCounters(MethodCounters):
 
     def __init__(self, counters: SharedCounters, lookups: Lookups) -> None:
         """Stores the counts and the lookups in `counters`."""
-        super().__init__(counters, list_methods())
+        super().__init__(counters, metrics.list_methods())
         self._counters, self._copied = counters, CopiedCounters(counters, lookups)
 
     def record(self, call: EndedCall) -> None:
         """Counts a call that is over."""
         row = self.find_row(call.method)
         if call.request_messages:
-            observe(REQUEST_BYTES, row.requests, call.request_bytes)
+            metrics.observe(metrics.REQUEST_BYTES, row.requests, call.request_bytes)
         if call.response_messages:
-            observe(RESPONSE_BYTES, row.responses, call.response_bytes)
+            metrics.observe(metrics.RESPONSE_BYTES, row.responses, call.response_bytes)
         self.count(call.method, call.result or GONE, call.began)
 
     def update(self, admission: Admission) -> None:
         """Writes the gauges, and the counters of other modules."""
-        self._counters.set(MAX_CALLS, admission.max_requests)
-        self._counters.set(OPEN_CALLS, len(admission), "working")
-        self._counters.set(USED_BYTES, admission.used_bytes, PROCESSING)
-        self._counters.set(BUDGET_BYTES, admission.max_bytes, PROCESSING)
+        self._counters.set(metrics.MAX_CALLS, admission.max_requests)
+        self._counters.set(metrics.OPEN_CALLS, len(admission), "working")
+        self._counters.set(metrics.USED_BYTES, admission.used_bytes, metrics.PROCESSING)
+        self._counters.set(metrics.BUDGET_BYTES, admission.max_bytes, metrics.PROCESSING)
         self._copied.update()
 
 

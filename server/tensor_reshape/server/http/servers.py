@@ -72,11 +72,13 @@ class HttpServer:
         for listener in self._listeners:
             _prepare(listener)
         self._connections = Connections()
+        certificates = app.access.certificates
+        find_context = None if certificates is None else lambda: certificates.value.context
         settings = uvicorn.Config(
             app,
             interface="asgi3",
             loop="asyncio",
-            http=partial(Guard, self._connections, app.access.find_context),  # type: ignore[arg-type] # called as a class
+            http=partial(Guard, self._connections, find_context),  # type: ignore[arg-type] # called as a class
             ws="none",
             lifespan="on",
             log_config=None,

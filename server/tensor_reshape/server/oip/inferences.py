@@ -25,7 +25,7 @@ from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.datatypes import NAMES, fill_contents
 from tensor_reshape.server.oip.messages import InferMessage, find_class
-from tensor_reshape.server.oip.models import INFER_SHAPE, VERSION, find_model
+from tensor_reshape.server.oip.models import INFER_SHAPE, VERSION, Statistics, find_model
 from tensor_reshape.server.oip.raw_contents import ResponseCache, Spans, Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
@@ -34,7 +34,6 @@ from tensor_reshape.server.oip.requests import (
     parse_whole,
     read_request,
 )
-from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.method_tables import Estimate, IsOver, Work
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.wire.fields import encode_varint
@@ -183,10 +182,10 @@ class Inference:
             except ReshapeError as error:
                 raise call.rename_error(error) from None
         except Exception:
-            self.statistics.count_failure(model, began)
+            self.statistics.count(model, began, is_success=False)
             raise
         if response is not None:
-            self.statistics.count_success(model, began)
+            self.statistics.count(model, began)
         return response
 
     def find_id(self, raw: bytes) -> str:
@@ -221,7 +220,7 @@ class Inference:
             return None
         self._service.lookups.hits += 1
         response = join((hit.header, hit.payload))
-        self.statistics.count_success(hit.model, began)
+        self.statistics.count(hit.model, began)
         return response
 
     def _reshape(self, call: InferCall, write: Write[Response]) -> Response:

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import InferMessage, Respond, encode, find_class, find_path
-from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_model
-from tensor_reshape.server.oip.statistics import Count, Statistics
+from tensor_reshape.server.oip.models import MODELS, VERSION, Count, Statistics, TensorSpec, find_model
 from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod, build_light_method
 
 EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")

@@ -25,7 +25,7 @@ is an input. In addition, many clients send a new id with each request, and the 
 
 from typing import NamedTuple
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
@@ -229,17 +229,3 @@ def _reject_header(size: int, limit: int, max_fields: int) -> LimitError:
         f"bytes and {max_fields} fields are allowed. Send large tensors in raw_input_contents"
     )
     return LimitError.of(Reason.HEADER_TOO_LARGE, message, "inputs", size=size, limit=limit)
-
-
-def check_parsable(raw: bytes, limit: int) -> bytes:
-    """Returns the message unchanged if the message is small enough to be parsed as a whole.
-
-    Raises:
-        InvalidRequestError: the reason is MESSAGE_MALFORMED.
-    """
-    if len(raw) > limit:
-        text = (
-            f"the message is not an inference.ModelInferRequest, or has an unusual encoding and more than {limit} bytes"
-        )
-        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
-    return raw

@@ -23,7 +23,7 @@ from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, check_r
 from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatype, format_names, pack_contents
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
-from tensor_reshape.server.oip.raw_contents import Spans, Split, check_parsable, find_header_limit
+from tensor_reshape.server.oip.raw_contents import Spans, Split, find_header_limit
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -120,7 +120,13 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
-    message: InferRequest = parse_message(_REQUEST, check_parsable(raw, find_header_limit(limits)))
+    limit = find_header_limit(limits)
+    if len(raw) > limit:
+        text = (
+            f"the message is not an inference.ModelInferRequest, or has an unusual encoding and more than {limit} bytes"
+        )
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
+    message: InferRequest = parse_message(_REQUEST, raw)
     return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
 
 

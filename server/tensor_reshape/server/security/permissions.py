@@ -60,6 +60,11 @@ _FORMS = {
 }
 
 
+_TABLE = "callers"
+_SERVICE = re.compile(r"/[\w.]+/\*")
+_Grants = Sequence[tuple[re.Pattern[str], frozenset[str]]]
+
+
 def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
     """Returns the identities in a client's certificate. Without a certificate, the list is empty.
 
@@ -129,35 +134,23 @@ def fold_identity(identity: str) -> str:
     return identity
 
 
-class IdentityPattern:
-    """A pattern that matches one identity, or all identities that differ only in the label of the `*`."""
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Returns the expression for all identities that a pattern matches, which differ only in the label of the `*`.
 
-    def __init__(self, text: str) -> None:
-        """Reads a pattern.
-
-        Raises:
-            SettingsError: the text is not a pattern.
-        """
-        kind, _, name = text.partition(":")
-        form = _FORMS.get(kind)
-        if form is None or not form.fullmatch(name) or name.count("*") > 1:
-            message = (
-                f"{text!r} is not a valid identity: write uri:scheme://authority/path, dns:host, email:name@host or "
-                "token:NAME. One * may replace a whole label, but not in the authority of a URI or the host of an "
-                "email address"
-            )
-            raise SettingsError(message)
-        # Matching a regular expression is ten times as fast as splitting an identity into labels for each pattern.
-        self._expression = re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
-
-    def matches(self, identity: str) -> bool:
-        """Returns whether the pattern matches the identity of a token or of a certificate (see `read_identities`)."""
-        return self._expression.fullmatch(identity) is not None
-
-
-_TABLE = "callers"
-_SERVICE = re.compile(r"/[\w.]+/\*")
-_Grants = Sequence[tuple[IdentityPattern, frozenset[str]]]
+    Raises:
+        SettingsError: the text is not a pattern.
+    """
+    kind, _, name = text.partition(":")
+    form = _FORMS.get(kind)
+    if form is None or not form.fullmatch(name) or name.count("*") > 1:
+        message = (
+            f"{text!r} is not a valid identity: write uri:scheme://authority/path, dns:host, email:name@host or "
+            "token:NAME. One * may replace a whole label, but not in the authority of a URI or the host of an "
+            "email address"
+        )
+        raise SettingsError(message)
+    # Matching a regular expression is ten times as fast as splitting an identity into labels for each pattern.
+    return re.compile(_ANY_LABELS[kind].join(map(re.escape, fold_identity(text).split("*"))))
 
 
 class Permissions(Reloaded[_Grants]):
@@ -177,7 +170,7 @@ class Permissions(Reloaded[_Grants]):
 
     def permit(self, identities: Iterable[str], method: str) -> bool:
         """Returns whether at least one of the identities may call a method."""
-        return any(method in methods and any(map(pattern.matches, identities)) for pattern, methods in self.value)
+        return any(method in methods and any(map(pattern.fullmatch, identities)) for pattern, methods in self.value)
 
 
 def _load(path: Path, known: frozenset[str]) -> _Grants:
@@ -202,12 +195,12 @@ def _read_grant(
     pattern: str,
     methods: Any,  # noqa: ANN401 - what a file holds
     known: frozenset[str],
-) -> tuple[IdentityPattern, frozenset[str]]:
+) -> tuple[re.Pattern[str], frozenset[str]]:
     if not isinstance(methods, list):
         message = f"{path}: {pattern!r} must have a list of methods as its value"
         raise ConfigError(message)
     try:
-        return IdentityPattern(pattern), frozenset().union(*(_find_methods(method, known) for method in methods))
+        return compile_pattern(pattern), frozenset().union(*(_find_methods(method, known) for method in methods))
     except ConfigError as error:
         message = f"{path}: {error}"
         raise ConfigError(message) from None

@@ -33,22 +33,8 @@ from prometheus_client.utils import floatToGoString
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.process.engines import name_engine
 from tensor_reshape.server.process.listeners import take
-from tensor_reshape.server.telemetry.metrics import (
-    BUILD,
-    CALLS,
-    COUNTER,
-    GAUGE,
-    HISTOGRAM,
-    MISSED_HEARTBEATS,
-    PROCESS_FAMILIES,
-    RESTARTS,
-    SERVING_WORKERS,
-    WORKERS,
-    Family,
-    Labels,
-    SharedCounters,
-    list_methods,
-)
+from tensor_reshape.server.telemetry import metrics
+from tensor_reshape.server.telemetry.metrics import Family, Labels, SharedCounters
 
 if TYPE_CHECKING:
     from tensor_reshape.server.workers.supervisor import Worker
@@ -91,18 +77,18 @@ class ServerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yields all metrics."""
         sources = self._list_sources()
-        sums = {family: _sum(family, sources) for family in PROCESS_FAMILIES}
-        called = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
+        sums = {family: _sum(family, sources) for family in metrics.PROCESS_FAMILIES}
+        called = {(service, method) for (service, method, _), (number,) in sums[metrics.CALLS].items() if number}
         for family, values in sums.items():
             shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
             yield build_metric(family, shown)
         versions = platform.python_version(), version("grpcio"), version("protobuf")
-        yield build_metric(BUILD, {(version("tensor-reshape"), name_engine(), *versions): [1]})
-        yield build_metric(WORKERS, {(): [len(sources)]})
-        yield build_metric(SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
-        yield build_metric(RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
+        yield build_metric(metrics.BUILD, {(version("tensor-reshape"), name_engine(), *versions): [1]})
+        yield build_metric(metrics.WORKERS, {(): [len(sources)]})
+        yield build_metric(metrics.SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
+        yield build_metric(metrics.RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
         missed: dict[Labels, list[float]] = {(str(source.worker),): [source.missed_heartbeats] for source in sources}
-        yield build_metric(MISSED_HEARTBEATS, missed)
+        yield build_metric(metrics.MISSED_HEARTBEATS, missed)
         yield from _collect_processes(sources)
 
 
@@ -119,13 +105,13 @@ def build_metric(family: Family, values: _Values) -> Metric:
 
     `values` has the numbers for each combination of label values.
     """
-    if family.kind == HISTOGRAM:
+    if family.kind == metrics.HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         bounds = (*map(floatToGoString, family.buckets), "+Inf")
         for labels, (*counts, total) in values.items():
             histogram.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
         return histogram
-    make = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
+    make = CounterMetricFamily if family.kind == metrics.COUNTER else GaugeMetricFamily
     metric = make(family.name, family.help, labels=family.labels)
     for labels, (number,) in values.items():
         metric.add_metric(labels, number)
@@ -134,7 +120,7 @@ def build_metric(family: Family, values: _Values) -> Metric:
 
 def _sum(family: Family, sources: Sequence[Source]) -> _Values:
     """Returns the sums of a metric over all processes. The sums of a gauge include only running processes."""
-    every = [source.counters for source in sources if family.kind != GAUGE or source.pid is not None]
+    every = [source.counters for source in sources if family.kind != metrics.GAUGE or source.pid is not None]
     return {
         labels: [sum(counters.cells[family][labels][index] for counters in every) for index in range(family.width)]
         for labels in sources[0].counters.cells[family]
@@ -216,7 +202,7 @@ def serve_workers(address: str, workers: "Sequence[Worker]") -> AbstractContextM
     every = []
     for worker in workers:
         worker.counters = os.memfd_create("tensor-reshape-metrics")
-        every.append(SharedCounters(list_methods(), worker.counters))
+        every.append(SharedCounters(metrics.list_methods(), worker.counters))
 
     def list_sources() -> list[Source]:
         return [

@@ -4,9 +4,9 @@ import pytest
 
 from engine_calls import Clock, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls import quotas
+from tensor_reshape.server.calls import gates
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.quotas import CallerQuotas, build_quotas, find_caller
+from tensor_reshape.server.calls.gates import CallerQuotas, build_quotas, find_caller
 from tensor_reshape.server.config import Config
 
 ONE, OTHER = "ipv4:192.0.2.1:1000", "ipv4:192.0.2.2:1000"
@@ -132,7 +132,7 @@ def test_quota_table_forgets_idle_clients(clock: Clock, rate: float, most: int):
 
 
 def test_quota_table_size_is_limited_for_many_addresses(clock: Clock, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(quotas, "MAX_CALLERS", 20)
+    monkeypatch.setattr(gates, "MAX_CALLERS", 20)
     table = CallerQuotas(1, 0.001, clock)
     (info,) = admit(table, ONE)
     for number in range(1000):

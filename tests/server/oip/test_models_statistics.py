@@ -2,13 +2,13 @@
 
 import time
 
-from tensor_reshape.server.oip.statistics import Count, Statistics
+from tensor_reshape.server.oip.models import Count, Statistics
 
 
 def test_inference_statistics_count_successes_and_failures_separately():
     statistics = Statistics()
-    statistics.count_success("reshape", time.perf_counter_ns())
-    statistics.count_failure("reshape", time.perf_counter_ns())
+    statistics.count("reshape", time.perf_counter_ns())
+    statistics.count("reshape", time.perf_counter_ns(), is_success=False)
     count = statistics.read("reshape")
     assert (count.successes, count.failures) == (1, 1)
     assert min(count.success_ns, count.failure_ns) > 0
@@ -17,5 +17,5 @@ def test_inference_statistics_count_successes_and_failures_separately():
 
 def test_inference_statistics_have_the_time_of_the_last_response():
     statistics, before = Statistics(), time.time_ns() // 1_000_000
-    statistics.count_success("reshape", time.perf_counter_ns())
+    statistics.count("reshape", time.perf_counter_ns())
     assert before <= statistics.read("reshape").last_ms <= time.time_ns() // 1_000_000
