@@ -26,7 +26,6 @@ from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR, Failu
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.asgi import (
     HttpError,
-    Message,
     Receive,
     Reply,
     Request,
@@ -84,11 +83,15 @@ _POLICY = (
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""
 
-_ALLOWED_HEADERS = (
-    "authorization, content-type, connect-protocol-version, connect-timeout-ms, x-request-id, traceparent, "
-    "inference-header-content-length"
-)
-_EXPOSED_HEADERS = "x-request-id, retry-after, inference-header-content-length, tensor-reshape-reason"
+# These headers let a page of an allowed origin read a response.
+_ALLOWED = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type, connect-protocol-version, connect-timeout-ms, "
+    "x-request-id, traceparent, inference-header-content-length",
+    "access-control-expose-headers": "x-request-id, retry-after, inference-header-content-length, "
+    "tensor-reshape-reason",
+    "vary": "origin",
+}
 _PORT = re.compile(":[0-9]{0,5}$")
 _CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
 _LOGGER = logging.getLogger(__name__)
@@ -151,7 +154,11 @@ class Application:
         self._calls = CallServer(config, passed, self._watchers.logs, self._counters)
         self.admission = self._calls.admission
         self._keeper: asyncio.Task[None] | None = None
-        self._hosts = _find_hosts(config.http_listen)
+        listen = config.http_listen
+        # The names that the Host header may have. An empty set allows any name.
+        self._hosts = frozenset[str]()
+        if listen is not None and is_local(listen):
+            self._hosts = LOCAL_HOSTS | {listen.rpartition(":")[0].lower()}
         self._origins = frozenset(config.http_allow_origin)
         unary = (*service.methods.unary, build_info_method(describe_server(config)))
         max_bytes = config.max_message_bytes
@@ -207,7 +214,7 @@ class Application:
     async def _serve(self, request: Request, send: Send) -> None:
         origin = request.find(b"origin")
         if origin.lower() in self._origins:
-            send = _allow_origin(send, origin)
+            request.reply_headers = {"access-control-allow-origin": origin, **_ALLOWED}
         seconds = self._config.stall_timeout_seconds
         try:
             reply = await self._answer(request, send)
@@ -316,29 +323,3 @@ def build_from_environment() -> Application:
 
     config, counters, scrape = read_environment()
     return Application(config, counters=counters, scrape=scrape)
-
-
-def _find_hosts(address: str | None) -> frozenset[str]:
-    """Returns the names that the Host header may have. An empty set allows any name."""
-    if address is None or not is_local(address):
-        return frozenset()
-    return LOCAL_HOSTS | {address.rpartition(":")[0].lower()}
-
-
-def _allow_origin(send: Send, origin: str) -> Send:
-    """Returns a function that sends a response whose headers let a page of another origin read it."""
-    headers = {
-        "access-control-allow-origin": origin,
-        "access-control-allow-methods": "GET, POST",
-        "access-control-allow-headers": _ALLOWED_HEADERS,
-        "access-control-expose-headers": _EXPOSED_HEADERS,
-        "vary": "origin",
-    }
-    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-
-    async def send_allowed(event: Message) -> None:
-        if event["type"] == "http.response.start":
-            event["headers"] = [*event["headers"], *pairs]
-        await send(event)
-
-    return send_allowed

@@ -86,6 +86,7 @@ class Request:
         method: the HTTP method. HEAD is GET, because the server omits the body of its response.
         path: the path, without escapes.
         headers: the values of the headers, by their names in lower case. The last value of a name counts.
+        reply_headers: further headers of the response.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -94,6 +95,7 @@ class Request:
         self.method: str = "GET" if scope["method"] == "HEAD" else scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.reply_headers: Mapping[str, str] = {}
 
     def find(self, name: bytes) -> str:
         """Returns the value of a header, or an empty text without it."""

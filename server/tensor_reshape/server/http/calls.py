@@ -275,7 +275,10 @@ class CallServer:
 
     async def serve(self, request: Request, send: Send, exchange: Exchange) -> None:
         """Serves a call, and records it."""
-        info = CallInfo(exchange.method, request.metadata, request.peer, lambda: find_certificate(request))
+        guard = find_guard(request)
+        # another ASGI server passes on no certificates
+        read_tls = dict if guard is None else lambda: guard.certificate
+        info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         logs = [log for log in self._logs if log.chooses(info.metadata)]
         call = Call(info, exchange.method, time.monotonic())
         place: Place | None = None
@@ -407,7 +410,7 @@ async def send_reply(request: Request, send: Send, reply: Reply, seconds: float)
 
     The client has `seconds`, and more for a large response (see `LEAST_BYTES_PER_SECOND`).
     """
-    named = {**COMMON_HEADERS, **reply.headers}
+    named = {**COMMON_HEADERS, **reply.headers, **request.reply_headers}
     if reply.content_type:
         named["content-type"] = reply.content_type
     if b"upgrade" in request.headers:  # httptools has not read requests that follow in the same packet
@@ -466,12 +469,6 @@ def find_guard(request: Request) -> Guard | None:
     """Returns the guard of the connection of a request. Another ASGI server than that of this package has no guard."""
     guard: Guard | None = request.scope.get("state", {}).get(GUARD)
     return guard
-
-
-def find_certificate(request: Request) -> Mapping[str, Sequence[bytes]]:
-    """Returns the TLS properties of the client, which another ASGI server does not pass on."""
-    guard = find_guard(request)
-    return {} if guard is None else guard.certificate
 
 
 def _reject_size(size: int, limit: int) -> LimitError:

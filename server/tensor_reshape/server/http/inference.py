@@ -85,7 +85,8 @@ class InferenceRoutes:
             return self._prepare_infer(request, **parameters)
         _check_method(request, "GET")
         if rest == "/ready":
-            return _report_model(parameters)
+            ready = is_model_ready(find_class("ModelReadyRequest")(**parameters))
+            return reply_json(HTTPStatus.OK if ready else HTTPStatus.NOT_FOUND, {"name": match["name"], "ready": ready})
         if rest not in _MODEL_PATHS:
             raise _reject_path()
         return self._describe(*_MODEL_PATHS[rest], parameters)
@@ -157,12 +158,6 @@ def _write(is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAn
     if payload is None:
         return Reply(HTTPStatus.OK, (header,))
     return Reply(HTTPStatus.OK, (header, payload), BINARY_TYPE, {LENGTH_HEADER: str(len(header))})
-
-
-def _report_model(parameters: dict[str, str]) -> Reply:
-    ready = is_model_ready(find_class("ModelReadyRequest")(**parameters))
-    status = HTTPStatus.OK if ready else HTTPStatus.NOT_FOUND
-    return reply_json(status, {"name": parameters["name"], "ready": ready})
 
 
 def _check_method(request: Request, method: str) -> None:

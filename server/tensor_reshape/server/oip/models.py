@@ -103,7 +103,8 @@ class Model:
         for spec in self.inputs[1:]:
             listed[f"inputs.{spec.name}"] = f"optional; the parameter {spec.name} can be used instead"
         if self.has_data:
-            listed["inputs.data.shape"] = f"of any rank{_format_limit(self.operation)}"
+            limit = self.operation.max_rank
+            listed["inputs.data.shape"] = "of any rank" if limit is None else f"of any rank up to {limit}"
             listed["outputs.output.datatype"] = "the datatype of the input data"
             listed["outputs.output.shape"] = "the requested shape with its 0 and -1 replaced"
         return listed
@@ -165,10 +166,6 @@ def find_model(name: str, version: str) -> Model:
         )
         raise NotFoundError.of(Reason.MODEL_UNKNOWN, message, "model_version", value=version)
     return model
-
-
-def _format_limit(operation: Operation) -> str:
-    return "" if operation.max_rank is None else f" up to {operation.max_rank}"
 
 
 @dataclass(slots=True)

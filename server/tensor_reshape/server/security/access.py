@@ -65,7 +65,11 @@ class Access:
             ReshapeError: the reason is UNAUTHENTICATED or PERMISSION_DENIED.
         """
         # The token is checked first, because checking a token takes less time than reading a certificate.
-        identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]
+        identities: list[str] = []
+        if self._tokens is not None:
+            identities.append(self._tokens.find_identity(info.find_values(AUTHORIZATION_KEY)))
+            if not identities[0]:
+                raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, _UNKNOWN)
         identities += read_identities(info.read_tls()) if self._reads_certificates else []
         info.identity = next(iter(identities), "")
         if self._permissions is not None and not self._permissions.permit(identities, info.method):
@@ -73,10 +77,3 @@ class Access:
 
     def leave(self, info: CallInfo) -> None:
         """Does nothing, because the access gate keeps no data about calls."""
-
-
-def _find_owner(tokens: Tokens, info: CallInfo) -> str:
-    identity = tokens.find_identity(info.find_values(AUTHORIZATION_KEY))
-    if not identity:
-        raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, _UNKNOWN)
-    return identity
