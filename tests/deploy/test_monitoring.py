@@ -24,8 +24,8 @@ from remote_rejections import catch_status, send_raw
 from scrapes import find_metrics
 from server_processes import run_server
 from tensor_reshape.client import Client
-from tensor_reshape.server.telemetry.metric_families import HISTOGRAM, PROCESS_FAMILIES, SERVER_FAMILIES
-from tensor_reshape.server.telemetry.prometheus_format import PROCESS_PREFIX
+from tensor_reshape.server.telemetry.metrics import HISTOGRAM, PROCESS_FAMILIES, SERVER_FAMILIES
+from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text())

@@ -47,7 +47,7 @@ def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Resul
     """Returns the answers to one query, by their source."""
     raw = build_infer_request(request).SerializeToString()
     answers: dict[str, Result | Exception | None] = {}
-    for name, ask in (("by a thread", service.queries.respond), ("at once", service.queries.respond_light)):
+    for name, ask in (("by a thread", service.infer_shape), ("at once", service.infer_shape_light)):
         try:
             response = ask(raw)
             if response is not None:

@@ -18,8 +18,7 @@ from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc.routes import build_server
 from tensor_reshape.server.grpc.servers import Server
-from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod, Work
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
 LONG, REJECTED, BROKEN = b"long", b"rejected", b"broken"

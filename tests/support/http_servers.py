@@ -10,13 +10,13 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.http.admission import Admission
 from tensor_reshape.server.http.applications import Application
-from tensor_reshape.server.http.ports import HttpPort
-from tensor_reshape.server.http.replies import Reply
+from tensor_reshape.server.http.asgi import Reply
+from tensor_reshape.server.http.calls import Admission
+from tensor_reshape.server.http.servers import HttpServer
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.metrics import SharedCounters
 from waits import await_that
 
 CONFIG = Config(http_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=1)
@@ -61,7 +61,7 @@ class SlowService(ReshapeService):
 class RunningPort(NamedTuple):
     """A port that serves an application."""
 
-    port: HttpPort
+    port: HttpServer
     app: Application
 
     @property
@@ -88,7 +88,7 @@ def run_http(
 ) -> Iterator[RunningPort]:
     """Runs a port until the end of the block. Batches of a `SlowService` are released then."""
     app = Application(config, service=service, gates=gates, counters=counters, scrape=scrape)
-    port = HttpPort(config.http_listen or "", app)
+    port = HttpServer(config, app)
     port.start()
     try:
         yield RunningPort(port, app)
@@ -97,4 +97,4 @@ def run_http(
             service.released.set()
         hurry = threading.Event()
         hurry.set()
-        port.end(hurry)
+        port.stop(hurry)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tensor_reshape.client import Reason
-from tensor_reshape.server.telemetry.metric_families import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
-from tensor_reshape.server.telemetry.prometheus_format import PROCESS_PREFIX
+from tensor_reshape.server.telemetry.metrics import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
+from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX
 from verification.adapters.libraries import load_libraries
 from verification.adapters.pages import build as build_answers
 from verification.adapters.results import read_results

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.quotas import build_quotas
+from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.engine.budgets import count_pool_bytes
@@ -45,18 +44,23 @@ from tensor_reshape.server.process.signals import catch_signals, stop_at_signal
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
-from tensor_reshape.server.service.method_tables import MethodTable
-from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.server_infos import build_info_method
-from tensor_reshape.server.service.works import WORK_THREADS
+from tensor_reshape.server.service.method_tables import WORK_THREADS, MethodTable
+from tensor_reshape.server.service.methods import ReshapeService, build_info_method
 from tensor_reshape.server.startup_log import announce
-from tensor_reshape.server.telemetry.call_counters import CallCounters
-from tensor_reshape.server.telemetry.call_logs import log_unknown_method
-from tensor_reshape.server.telemetry.counted_methods import COUNTED_SERVICES, list_methods, list_streams
-from tensor_reshape.server.telemetry.gauges import UPDATE_SECONDS, CopiedCounters, write_calls
-from tensor_reshape.server.telemetry.metric_families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
-from tensor_reshape.server.telemetry.watchers import Watchers
+from tensor_reshape.server.telemetry.call_counters import CallCounters, write_calls
+from tensor_reshape.server.telemetry.call_logs import Watchers, log_unknown_method
+from tensor_reshape.server.telemetry.metrics import (
+    BUDGET_BYTES,
+    COUNTED_SERVICES,
+    MAX_CALLS,
+    MAX_CONNECTIONS,
+    UPDATE_SECONDS,
+    VALUES,
+    CopiedCounters,
+    SharedCounters,
+    list_methods,
+    list_streams,
+)
 
 _LOGGER = logging.getLogger(__name__)
 _SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that server reflection describes to clients
@@ -304,8 +308,7 @@ def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractCo
     """
     if config.metrics_listen is None or counters is None:
         return nullcontext()
-    from tensor_reshape.server.telemetry.metrics_ports import serve_metrics  # noqa: PLC0415 - needs memory
-    from tensor_reshape.server.telemetry.prometheus_format import Source, build_registry  # noqa: PLC0415 - needs memory
+    from tensor_reshape.server.telemetry import prometheus  # noqa: PLC0415 - needs memory
 
-    source = Source(1, counters, os.getpid())
-    return serve_metrics(config.metrics_listen, build_registry(lambda: [source]))
+    source = prometheus.Source(1, counters, os.getpid())
+    return prometheus.serve_metrics(config.metrics_listen, prometheus.build_registry(lambda: [source]))

@@ -17,8 +17,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
 from tensor_reshape.server.grpc.handlers import ServiceCall, StreamCall, UnaryCall
-from tensor_reshape.server.service.method_tables import Method
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.service.method_tables import Method, Work
 
 CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}
 MIB = 1024 * 1024

@@ -20,10 +20,8 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import applications
 from tensor_reshape.server.http.applications import Application, build_from_environment
-from tensor_reshape.server.http.asgi import Message, Request
-from tensor_reshape.server.http.replies import Reply
-from tensor_reshape.server.telemetry.counted_methods import list_methods
-from tensor_reshape.server.telemetry.metric_families import (
+from tensor_reshape.server.http.asgi import Message, Reply, Request
+from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
     CALL_SECONDS,
     CALLS,
@@ -35,8 +33,9 @@ from tensor_reshape.server.telemetry.metric_families import (
     REJECTIONS,
     REQUEST_BYTES,
     RESPONSE_BYTES,
+    SharedCounters,
+    list_methods,
 )
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 from tensor_reshape.wire.methods import split_method
 from waits import WAIT_SECONDS, await_that
 

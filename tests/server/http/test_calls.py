@@ -19,8 +19,7 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.http import calls, transcoder
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
-from tensor_reshape.server.service.method_tables import IsOver
-from tensor_reshape.server.service.works import QUERY_THREADS, Work
+from tensor_reshape.server.service.method_tables import QUERY_THREADS, IsOver, Work
 from waits import await_that
 
 JSON = {"content-type": "application/json"}
@@ -392,7 +391,7 @@ def test_call_that_the_end_of_the_server_cuts_off_gets_503():
         service.await_arrival()
         hurry = threading.Event()
         hurry.set()
-        running.port.end(hurry)
+        running.port.stop(hurry)
         assert receive_all(busy).startswith(b"HTTP/1.1 503")
         service.await_stop()
 
@@ -479,3 +478,18 @@ def test_rejected_gate_leaves_no_place():
     with run_http(gates=[refuse()]) as running:
         assert post(running.address).code == 403
         assert (len(running.admission), running.admission.used_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "headers"),
+    [("/nosuch", "GET", {}), (INFER_PATH, "GET", {}), ("/v2", "GET", {"content-encoding": "gzip"})],
+    ids=["404", "405", "415"],
+)
+def test_request_that_begins_no_call_is_logged(
+    address: str, path: str, method: str, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.INFO):
+        assert request(address, method, path, headers=headers).code in {404, 405, 415}
+        await_that(lambda: bool(find_records(caplog, "rejected")))
+    (line,) = find_records(caplog, "rejected")
+    assert (line["method"], line["code"]) == (path, "UNIMPLEMENTED")

@@ -220,12 +220,13 @@ def test_ambiguous_request_is_not_served_if_it_arrives_byte_by_byte(hasty: str, 
     ],
     ids=["TLS", "HTTP/2", "CONNECT", "OPTIONS *", "no slash", "version"],
 )
-def test_malformed_request_is_rejected_without_a_log_line(hasty: str, sent: bytes, caplog: pytest.LogCaptureFixture):
+def test_malformed_request_is_rejected_without_a_traceback(hasty: str, sent: bytes, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.DEBUG), connect(hasty) as connection:
         connection.sendall(sent)
         received = receive_all(connection)
     assert received == b"" or received.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 405"))
-    assert [record for record in caplog.records if record.name.startswith(("uvicorn", "tensor_reshape"))] == []
+    logged = [one.message for one in caplog.records if one.name.startswith(("uvicorn", "tensor_reshape"))]
+    assert logged in ([], ["rejected"])
 
 
 def test_malformed_chunk_after_the_response_closes_the_connection(hasty: str, caplog: pytest.LogCaptureFixture):

@@ -10,11 +10,9 @@ from http_calls import Reply, connect, read_answer, request, write_request
 from http_servers import CONFIG, run_http
 from infer_bodies import change_body, write_body
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.http.replies import LENGTH_HEADER, REASON_HEADER
+from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER
 from tensor_reshape.server.http.transcoder import MAX_JSON_BYTES
-from tensor_reshape.server.telemetry.counted_methods import list_methods
-from tensor_reshape.server.telemetry.metric_families import CALLS
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.metrics import CALLS, SharedCounters, list_methods
 
 INFER = "/v2/models/reshape/infer"
 

@@ -29,11 +29,11 @@ from tensor_reshape.server.http.transcoder import (
     MAX_JSON_PARTS,
     MAX_QUESTION_BYTES,
     Rpc,
-    Transcoder,
+    build_rpcs,
     decode_json,
 )
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.telemetry.counted_methods import list_methods
+from tensor_reshape.server.telemetry.metrics import list_methods
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.methods import SERVER_INFO
@@ -45,7 +45,7 @@ SERVICE = ReshapeService(DEFAULT_LIMITS)
 STATIC, DYNAMIC, RESHAPE = (
     f"/tensor_reshape.v1.ReshapeService/{name}" for name in ("StaticReshape", "DynamicReshape", "Reshape")
 )
-TRANSCODER = Transcoder({method.name: method for method in SERVICE.methods.unary}, 1 << 20)
+RPCS = build_rpcs(SERVICE.methods.unary, 1 << 20)
 
 
 def build_tensor(kind: "tensor_pb2.DataType.ValueType", dims: list[int], content: bytes) -> tensor_pb2.Tensor:
@@ -84,7 +84,7 @@ def post_connect(address: str, body: bytes = b"{}", path: str = INFER_PATH, **he
 
 
 def find_rpc(path: str = INFER_PATH) -> Rpc:
-    return TRANSCODER.rpcs[path]
+    return RPCS[path]
 
 
 def infer(body: bytes, path: str = INFER_PATH) -> object:
@@ -220,8 +220,7 @@ def test_message_with_a_tensor_has_the_size_limit_of_the_server():
 
 
 def test_json_with_a_tensor_may_be_longer_by_its_base64():
-    prepared = TRANSCODER.prepare(
-        find_rpc(RESHAPE),
+    prepared = find_rpc(RESHAPE).prepare(
         Request({"method": "POST", "path": "", "headers": [(b"content-type", b"application/json")]}, None),  # type: ignore[arg-type] # is not read
     )
     assert prepared.max_bytes > len(base64.b64encode(bytes(1 << 20)))
@@ -277,8 +276,8 @@ def test_json_response_equals_the_converted_protobuf_response(asked: ShapeReques
 
 def test_repeated_json_query_is_served_from_the_cache():
     service = ReshapeService(DEFAULT_LIMITS)
-    transcoder = Transcoder({method.name: method for method in service.methods.unary}, 1 << 20)
-    replies = [transcoder.rpcs[INFER_PATH].respond_light(True, write_json(QUESTION)) for _ in range(3)]
+    rpcs = build_rpcs(service.methods.unary, 1 << 20)
+    replies = [rpcs[INFER_PATH].respond_light(True, write_json(QUESTION)) for _ in range(3)]
     assert replies[0] == replies[1] == replies[2]
     assert (service.lookups.misses, service.lookups.hits) == (1, 2)
 

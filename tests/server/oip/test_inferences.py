@@ -17,8 +17,8 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.service.method_tables import Work
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response
 from tensor_reshape.wire.tensors import TensorView

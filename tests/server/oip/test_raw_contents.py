@@ -3,16 +3,15 @@
 import pytest
 
 from inference_requests import SIX, build_request
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.server.oip.raw_contents import (
     MAX_FIELDS,
+    Spans,
     Split,
-    check_parsable,
     find_header_limit,
     split_message,
 )
-from tensor_reshape.server.oip.response_caches import Spans
 
 RAW = build_request(id="seven").SerializeToString()
 
@@ -72,10 +71,3 @@ def test_number_of_fields_of_an_inference_message_is_limited():
 def test_inference_header_limit_is_proportional_to_the_output_limit():
     assert find_header_limit(Limits(max_output_bytes=2**24)) == 2**18
     assert find_header_limit(Limits(max_output_bytes=2**10)) == MAX_HEADER_BYTES
-
-
-def test_inference_message_too_large_for_the_protobuf_class_is_rejected():
-    assert check_parsable(b"abc", 3) == b"abc"
-    with pytest.raises(InvalidRequestError) as caught:
-        check_parsable(b"abcd", 3)
-    assert caught.value.reason is Reason.MESSAGE_MALFORMED

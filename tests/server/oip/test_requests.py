@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference_requests import SIX, build_request, build_typed_request
-from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.raw_contents import find_header_limit, split_message
@@ -217,3 +217,11 @@ def test_inference_request_rejection_has_reason_field_and_message(
 def test_inference_request_is_decoded_equally_by_the_protobuf_class():
     call = read_whole(build())
     assert (bytes(call.first.payload), list(call.target)) == (SIX, [3, -1])
+
+
+def test_inference_message_too_large_for_the_protobuf_class_is_rejected():
+    limit = find_header_limit(DEFAULT_LIMITS)
+    parse_whole(b"\x1a\x00" * (limit // 2), DEFAULT_LIMITS)
+    with pytest.raises(InvalidRequestError, match="unusual encoding") as caught:
+        parse_whole(b"\x1a\x00" * (limit // 2 + 1), DEFAULT_LIMITS)
+    assert caught.value.reason is Reason.MESSAGE_MALFORMED

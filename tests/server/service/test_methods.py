@@ -98,7 +98,7 @@ def test_large_batch_is_left_to_a_worker_thread(service: ReshapeService, queries
 
 
 def test_message_of_a_disconnected_client_is_not_parsed(service: ReshapeService):
-    for answer in (service.queries.respond, service.infer_batch):
+    for answer in (service.infer_shape, service.infer_batch):
         with pytest.raises(LimitError) as rejection:
             answer(NO_BATCH, lambda: True)
         assert rejection.value.reason == Reason.STALLED
@@ -126,8 +126,8 @@ def test_query_does_not_wait_for_a_running_batch(shared: ReshapeService, lock: R
     answers: SimpleQueue[bytes] = SimpleQueue()
     request = build_request(SEARCHED)
     with lock:
-        threading.Thread(target=lambda: answers.put(shared.queries.respond(request)), daemon=True).start()
-        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).queries.respond(request)
+        threading.Thread(target=lambda: answers.put(shared.infer_shape(request)), daemon=True).start()
+        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).infer_shape(request)
 
 
 def find_what_cannot_be_sent(*_: object) -> ShapeAnswer:

@@ -15,8 +15,10 @@ from tensor_reshape.rules import layouts
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.dims import encode_shape
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response
 from tensor_reshape.wire.tensors import TensorView
 
@@ -235,3 +237,20 @@ def test_stream_that_ends_within_a_tensor_is_rejected():
 def test_stream_accepts_a_tensor_of_exactly_the_size_limit():
     for strides, limit in (((), 2**20), ((1,), 4096)):
         assert read_accept(Session().send(begin((limit,), (-1,), strides))[0]) == (limit,)
+
+
+def test_header_with_a_product_in_the_expected_shape_takes_long():
+    message = reshape_pb2.StreamReshapeRequest.FromString(begin())
+    for expected, takes_long in (("2*N", True), ("N", False)):
+        message.reshape.expected_shape.CopyFrom(encode_shape([parse_dim(expected)]))
+        raw = message.SerializeToString()
+        session = StreamSession(LIMITS, lambda _: None)
+        assert session.estimate(raw).takes_long is takes_long
+        assert read_accept(*session.receive(raw)) == (6,)
+
+
+def test_header_that_is_rejected_takes_no_thread(session: Session):
+    raw = begin((6,), (4,))
+    assert not session.session.estimate(raw + bytes(3)).takes_long
+    assert not session.session.estimate(raw).takes_long
+    assert session.reject(raw).reason is Reason.VOLUME_MISMATCH

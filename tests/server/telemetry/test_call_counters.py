@@ -18,8 +18,7 @@ from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, Lif
 from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.telemetry.call_counters import CallCounters
-from tensor_reshape.server.telemetry.counted_methods import list_methods
-from tensor_reshape.server.telemetry.metric_families import (
+from tensor_reshape.server.telemetry.metrics import (
     CALL_SECONDS,
     CALLS,
     OTHER,
@@ -27,8 +26,9 @@ from tensor_reshape.server.telemetry.metric_families import (
     REQUEST_BYTES,
     RESPONSE_BYTES,
     Family,
+    SharedCounters,
+    list_methods,
 )
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
 from tensor_reshape.wire.methods import split_method
 
 RESULTS = (

@@ -19,8 +19,7 @@ from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.engine.lifecycle import Event, State
 from tensor_reshape.server.engine.observers import CallRecord, EndObserver
 from tensor_reshape.server.grpc.builtin import MAX_SILENT
-from tensor_reshape.server.telemetry.access_logs import AccessLog
-from tensor_reshape.server.telemetry.call_logs import log_failure
+from tensor_reshape.server.telemetry.call_logs import AccessLog, log_failure
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.status import REQUEST_ID_KEY
 

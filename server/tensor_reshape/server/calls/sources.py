@@ -6,7 +6,6 @@
   and are ignored. In calls that do not come from a trusted proxy, `x-forwarded-for` is ignored.
 """
 
-import socket
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -20,8 +19,6 @@ FORWARDED_KEY = "x-forwarded-for"
 UNIX = "unix:"
 """The value of `--trusted-proxy` for proxies that connect through a unix socket."""
 
-_V6_BEGINS = "ipv6:%5B"
-_V4_MAPPED = "::ffff:"
 _MAX_ADDRESS_CHARACTERS = 64
 
 
@@ -58,14 +55,8 @@ def find_address(peer: str) -> str:
     """
     if is_shared(peer):
         return peer
-    address = peer.rpartition(":")[0]
-    if not address.startswith(_V6_BEGINS):
-        return address
-    host = address.removeprefix(_V6_BEGINS).removesuffix("%5D").partition("%25")[0]
-    try:
-        return socket.inet_pton(socket.AF_INET6, host)[:8].hex()
-    except OSError:
-        return address
+    host = _find_host(peer)
+    return peer.rpartition(":")[0] if host is None else _name(host)
 
 
 class Sources:
@@ -110,8 +101,10 @@ def _find_forwarded(value: str | bytes) -> str:
     last = str(value).rpartition(",")[2].strip()
     # Some proxies add the port to the address.
     host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))
-    if host is None:
-        return ""
+    return "" if host is None else _name(host)
+
+
+def _name(host: IPv4Address | IPv6Address) -> str:
     return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()
 
 

@@ -39,18 +39,17 @@ class Failure(NamedTuple):
 
 
 class StatusError(Exception):
-    """Ends a call with a status that another protocol defines, for example the health protocol.
-
-    The status of another protocol has no `Reason`.
+    """Ends a call with a status that another protocol defines, for example the health protocol or HTTP.
 
     Attributes:
         status: the status for the client.
+        result: the result for observers, which usually has no reason.
     """
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, reason: str = "") -> None:
         """Makes an error that ends the call with `status`."""
         super().__init__(status.details)
-        self.status = status
+        self.status, self.result = status, CallResult(status.code, reason)
 
 
 def build_failure(error: Exception, info: CallInfo) -> Failure:
@@ -60,7 +59,7 @@ def build_failure(error: Exception, info: CallInfo) -> Failure:
     bug, which is logged with its traceback.
     """
     if isinstance(error, StatusError):
-        return complete_failure(error.status, info)
+        return complete_failure(error.status, info, error.result.reason)
     if isinstance(error, MemoryError):
         _LOGGER.warning("out of memory", extra=_name(info))
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")

@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
-from tensor_reshape.server.calls.records import CallLog
-from tensor_reshape.server.calls.results import GONE, CallResult
+from tensor_reshape.server.calls.results import GONE, CallLog, CallResult
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.engine.effects import Perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.service.method_tables import MethodTable
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.service.method_tables import MethodTable, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
-from tensor_reshape.server.service.method_tables import Estimate, MethodTable, StreamMethod, limit_header
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.service.method_tables import Estimate, MethodTable, StreamMethod, Work, limit_header
 
 MAX_SILENT = 16
 """The number of health checks that may wait for their request message at the same time.

@@ -24,8 +24,7 @@ from tensor_reshape.server.calls.statuses import (
 from tensor_reshape.server.engine.lifecycle import Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc.calls import Call, NewCall
-from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
-from tensor_reshape.server.service.works import FindWork, Work
+from tensor_reshape.server.service.method_tables import FindWork, Method, StreamMethod, Watch, WatchMethod, Work
 from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.wire.status import Status, encode_brief_rejection
 

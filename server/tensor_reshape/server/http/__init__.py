@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.http.asgi import Receive, Scope, Send
 
 if TYPE_CHECKING:
+    from tensor_reshape.server.http.asgi import Receive, Scope, Send
     from tensor_reshape.server.http.servers import HttpServer
 
 _applications: list[Any] = []  # the application of this process, after the first use
 
 
-async def app(scope: Scope, receive: Receive, send: Send) -> None:
+async def app(scope: "Scope", receive: "Receive", send: "Send") -> None:
     """Serves a request, or the life cycle of the process.
 
     Raises:

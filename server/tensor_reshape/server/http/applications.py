@@ -1,5 +1,7 @@
-"""The ASGI application: routes, the checks of Host and Origin, and the common headers.
+"""The ASGI application: routes, the checks of Host and Origin, the common headers, and the page of the explorer.
 
+- The page loads nothing from other servers, and its content security policy forbids such loads.
+- A drawing is a call of the method InferShape, whose permissions, metrics and limits apply.
 - A call of a method needs permission, and the limits of the server apply to it. Other routes, such as the probes,
   reveal nothing about clients, and the cost of a request to such a route is bounded.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
@@ -14,59 +16,102 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
+from importlib.resources import files
 from typing import TypeAlias
 
+from tensor_reshape.explorer.drawings import draw_question
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.quotas import build_quotas
-from tensor_reshape.server.calls.sources import Sources
-from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR
+from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
+from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR, Failure
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.http.admission import Admission
-from tensor_reshape.server.http.asgi import Message, Receive, Request, Scope, Send, repeat
+from tensor_reshape.server.http.asgi import (
+    HttpError,
+    Receive,
+    Reply,
+    Request,
+    Scope,
+    Send,
+    repeat,
+    reply_json,
+    write_failure,
+    write_inference,
+    write_status,
+)
 from tensor_reshape.server.http.calls import (
     CLOSE,
+    JSON_MEMORY_FACTOR,
     CallServer,
     ClientGoneError,
     Exchange,
+    HttpCounters,
     discard_body,
     find_guard,
     send_reply,
 )
-from tensor_reshape.server.http.counters import HttpCounters
 from tensor_reshape.server.http.inference import InferenceRoutes
-from tensor_reshape.server.http.pages import DRAWING_PATH, OPENAPI_PATH, Pages, read_openapi
-from tensor_reshape.server.http.replies import Form, HttpError, Reply, reply_json, write_inference
-from tensor_reshape.server.http.transcoder import Transcoder, find_form
+from tensor_reshape.server.http.transcoder import (
+    MAX_QUESTION_BYTES,
+    build_rpcs,
+    check_encoding,
+    decode_json,
+    find_form,
+)
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.process.fair_locks import FairLock
-from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
-from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.server.service.server_infos import build_info_method
-from tensor_reshape.server.service.works import WORK_THREADS
-from tensor_reshape.server.telemetry.counted_methods import REFLECTION_METHODS, list_methods
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
-from tensor_reshape.server.telemetry.watchers import Watchers
+from tensor_reshape.server.service.method_tables import IsOver, Work
+from tensor_reshape.server.service.methods import ReshapeService, build_info_method
+from tensor_reshape.server.telemetry.call_logs import Watchers, log_unknown_method
+from tensor_reshape.server.telemetry.metrics import REFLECTION_METHODS, SharedCounters, list_methods
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.inference import read_question
+from tensor_reshape.wire.json_messages import parse_json, read_message
+from tensor_reshape.wire.methods import INFER_SHAPE
+
+DRAWING_PATH, OPENAPI_PATH = "/explore/drawing", "/openapi.json"
+
+_PAGE = "index.html"
+_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""
 
-_ALLOWED_HEADERS = (
-    "authorization, content-type, connect-protocol-version, connect-timeout-ms, x-request-id, traceparent, "
-    "inference-header-content-length"
-)
-_EXPOSED_HEADERS = "x-request-id, retry-after, inference-header-content-length, tensor-reshape-reason"
+# These headers let a page of an allowed origin read a response.
+_ALLOWED = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type, connect-protocol-version, connect-timeout-ms, "
+    "x-request-id, traceparent, inference-header-content-length",
+    "access-control-expose-headers": "x-request-id, retry-after, inference-header-content-length, "
+    "tensor-reshape-reason",
+    "vary": "origin",
+}
 _PORT = re.compile(":[0-9]{0,5}$")
 _CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
 _LOGGER = logging.getLogger(__name__)
 
-Answer: TypeAlias = Exchange | Reply
-"""What a route returns: a call that must be served, or a response."""
+Route: TypeAlias = Callable[[Request], Exchange | Reply]
+"""Returns a call that must be served, or a response."""
 
-Route: TypeAlias = Callable[[Request], Answer]
+
+def read_files() -> dict[str, Route]:
+    """Returns the routes of the page's files. The files have no validator, so browsers load them at each visit."""
+    headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
+    replies = {
+        file.name: Reply(HTTPStatus.OK, (file.read_bytes(),), _TYPES[suffix], headers)
+        for file in (files("tensor_reshape.explorer") / "static").iterdir()
+        if (suffix := f".{file.name.rpartition('.')[2]}") in _TYPES
+    }
+    return {
+        "/" if name == _PAGE else f"/explore/{name}": lambda _, reply=reply: reply  # type: ignore[misc]
+        for name, reply in replies.items()
+    }
 
 
 class Application:
@@ -101,48 +146,36 @@ class Application:
         """
         self._config = config
         self.is_serving = True
-        self.admission = Admission(config.max_calls, config.memory_budget_bytes)
         self._service = service = service or ReshapeService(config.limits, make_turns=FairLock)
         self.access = Access(config, (*list_methods(), *REFLECTION_METHODS))
         self._watchers = Watchers(config)
-        self._pools = {work: Pool(count, f"http-{work.name.lower()}") for work, count in WORK_THREADS.items()}
-        self._counters = None if counters is None else HttpCounters(counters, list_methods(), service.lookups)
-        self._calls = CallServer(
-            admission=self.admission,
-            pools=self._pools,
-            gates=Gates((*self.access.gates, *gates, *build_quotas(config))),
-            logs=self._watchers.logs,
-            sources=Sources(config.trusted_proxy),
-            counters=self._counters,
-            stall_seconds=config.stall_timeout_seconds,
-        )
+        self._counters = None if counters is None else HttpCounters(counters, service.lookups)
+        passed = Gates((*self.access.gates, *gates, *build_quotas(config)))
+        self._calls = CallServer(config, passed, self._watchers.logs, self._counters)
+        self.admission = self._calls.admission
         self._keeper: asyncio.Task[None] | None = None
-        self._hosts = _find_hosts(config.http_listen)
+        listen = config.http_listen
+        # The names that the Host header may have. An empty set allows any name.
+        self._hosts = frozenset[str]()
+        if listen is not None and is_local(listen):
+            self._hosts = LOCAL_HOSTS | {listen.rpartition(":")[0].lower()}
         self._origins = frozenset(config.http_allow_origin)
         unary = (*service.methods.unary, build_info_method(describe_server(config)))
-        self._transcoder = Transcoder({method.name: method for method in unary}, config.max_message_bytes)
-        self._inference = InferenceRoutes(
-            Inference(service, config.limits), config.max_message_bytes, lambda: self.is_serving
-        )
-        self._posts: dict[str, Route] = {}
-        for path, rpc in self._transcoder.rpcs.items():
-            self._posts[path] = lambda request, rpc=rpc: self._transcoder.prepare(rpc, request)  # type: ignore[misc]
-        self._gets = self._build_gets(scrape)
-
-    def _build_gets(self, scrape: Callable[[], Reply] | None) -> dict[str, Route]:
-        pages = Pages(self._service)
-        self._posts[DRAWING_PATH] = pages.prepare_drawing
-        gets: dict[str, Route] = {
-            **pages.files,
+        max_bytes = config.max_message_bytes
+        self._inference = InferenceRoutes(Inference(service, config.limits), max_bytes, lambda: self.is_serving)
+        self._posts: dict[str, Route] = {path: rpc.prepare for path, rpc in build_rpcs(unary, max_bytes).items()}
+        self._posts[DRAWING_PATH] = self._prepare_drawing
+        self._gets: dict[str, Route] = {
+            **read_files(),
             "/healthz": lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"}),
             "/readyz": lambda _: self._report_readiness(),
         }
         # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
-        if not self._config.authenticates:
-            gets[OPENAPI_PATH] = lambda _: read_openapi()
+        if not config.authenticates:
+            openapi = files(__package__) / "openapi.json"
+            self._gets[OPENAPI_PATH] = lambda _: Reply(HTTPStatus.OK, (openapi.read_bytes(),))
             if scrape is not None:
-                gets["/metrics"] = lambda _: scrape()
-        return gets
+                self._gets["/metrics"] = lambda _: scrape()
 
     @property
     def grace_seconds(self) -> int:
@@ -161,8 +194,7 @@ class Application:
     def end(self) -> None:
         """Sends the last spans, and ends the threads, which do not wait for running work."""
         self._watchers.end()
-        for pool in self._pools.values():
-            pool.shutdown(wait=False)
+        self._calls.end()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -182,7 +214,7 @@ class Application:
     async def _serve(self, request: Request, send: Send) -> None:
         origin = request.find(b"origin")
         if origin.lower() in self._origins:
-            send = _allow_origin(send, origin)
+            request.reply_headers = {"access-control-allow-origin": origin, **_ALLOWED}
         seconds = self._config.stall_timeout_seconds
         try:
             reply = await self._answer(request, send)
@@ -192,11 +224,12 @@ class Application:
             pass
         except HttpError as error:
             if self._counters is not None:
-                self._counters.count_other(error.failure.status.code)
+                self._counters.count_other(error.status.code)
+            log_unknown_method(request.path, error.status.code)
             is_read = await discard_body(request)
-            headers = error.headers if is_read else {**error.headers, **CLOSE}
-            reply = self._find_form(request)(error.status, error.failure, headers)
-            await send_reply(request, send, reply, seconds)
+            form = write_inference if request.path.startswith("/v2") else find_form(request)
+            reply = write_failure(Failure(error.status, error.result), form, error)
+            await send_reply(request, send, reply if is_read else reply.add_headers(CLOSE), seconds)
 
     async def _answer(self, request: Request, send: Send) -> Reply | None:
         """Serves a call and returns None, or returns the response to another request.
@@ -227,7 +260,7 @@ class Application:
             raise HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR) from None
         if isinstance(answer, Reply):
             is_read = await discard_body(request)
-            return answer if is_read else answer._replace(headers={**answer.headers, **CLOSE})
+            return answer if is_read else answer.add_headers(CLOSE)
         await self._calls.serve(request, send, answer)
         return None
 
@@ -266,8 +299,18 @@ class Application:
         # The names of the health statuses are those of gRPC's HealthCheckResponse.
         return reply_json(status, {"status": "SERVING" if self.is_serving else "NOT_SERVING"})
 
-    def _find_form(self, request: Request) -> Form:
-        return write_inference if request.path.startswith("/v2") else find_form(request)
+    def _prepare_drawing(self, request: Request) -> Exchange:
+        """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
+        check_encoding(request)
+        path, factor = INFER_SHAPE.path, JSON_MEMORY_FACTOR
+        return Exchange(path, write_status, self._draw, lambda _: None, MAX_QUESTION_BYTES, factor, work=Work.QUERIES)
+
+    def _draw(self, body: bytes, is_over: IsOver) -> Reply:
+        question = read_question(read_message(reshape_pb2.InferShapeRequest, parse_json(decode_json(body))))
+        drawing = draw_question(
+            question, lambda asked: self._service.infer(lambda: asked, lambda answer: answer, is_over)
+        )
+        return Reply(HTTPStatus.OK, (drawing.encode(),), _TYPES[".svg"])
 
 
 def build_from_environment() -> Application:
@@ -280,29 +323,3 @@ def build_from_environment() -> Application:
 
     config, counters, scrape = read_environment()
     return Application(config, counters=counters, scrape=scrape)
-
-
-def _find_hosts(address: str | None) -> frozenset[str]:
-    """Returns the names that the Host header may have. An empty set allows any name."""
-    if address is None or not is_local(address):
-        return frozenset()
-    return LOCAL_HOSTS | {address.rpartition(":")[0].lower()}
-
-
-def _allow_origin(send: Send, origin: str) -> Send:
-    """Returns a function that sends a response whose headers let a page of another origin read it."""
-    headers = {
-        "access-control-allow-origin": origin,
-        "access-control-allow-methods": "GET, POST",
-        "access-control-allow-headers": _ALLOWED_HEADERS,
-        "access-control-expose-headers": _EXPOSED_HEADERS,
-        "vary": "origin",
-    }
-    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-
-    async def send_allowed(event: Message) -> None:
-        if event["type"] == "http.response.start":
-            event["headers"] = [*event["headers"], *pairs]
-        await send(event)
-
-    return send_allowed

@@ -1,13 +1,34 @@
-"""The types of ASGI (https://asgi.readthedocs.io), and an HTTP request."""
+"""A request of ASGI (https://asgi.readthedocs.io), its response, and the forms in which the protocols write errors.
+
+- An error of the API is a `google.rpc.Status` as JSON, with the same details as over gRPC. Connect and the Open
+  Inference Protocol have other forms.
+- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect has the same table. The only
+  exception is a body above the size limit, which gets the status 413.
+- Two entries of gRPC's trailing metadata become headers: the request id, and the retry delay as `Retry-After`.
+"""
 
 import asyncio
+import base64
 import logging
+import math
 import re
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
+from google.protobuf import json_format
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import error_details_pb2
+from google.rpc.code_pb2 import Code
+from google.rpc.status_pb2 import Status as StatusMessage
+
+from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import Metadata
+from tensor_reshape.server.calls.statuses import Failure, StatusError
+from tensor_reshape.wire.json_messages import write_json
+from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, REQUEST_ID_KEY, Status
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -20,6 +41,41 @@ _LINE_BYTES = 24  # a request line has some more bytes than its target
 _LOGGER = logging.getLogger(__name__)
 
 
+JSON_TYPE, PROTO_TYPE, BINARY_TYPE = "application/json", "application/proto", "application/octet-stream"
+
+REASON_HEADER = "tensor-reshape-reason"
+"""The header with the permanent reason of an error of the Open Inference Protocol."""
+
+LENGTH_HEADER = "inference-header-content-length"
+"""The header with the number of bytes of the JSON, if elements follow the JSON as bytes."""
+
+HTTP_CODES: Mapping[str, int] = MappingProxyType(
+    {
+        "OK": 200,
+        "CANCELLED": 499,
+        "UNKNOWN": 500,
+        "INVALID_ARGUMENT": 400,
+        "DEADLINE_EXCEEDED": 504,
+        "NOT_FOUND": 404,
+        "ALREADY_EXISTS": 409,
+        "PERMISSION_DENIED": 403,
+        "RESOURCE_EXHAUSTED": 429,
+        "FAILED_PRECONDITION": 400,
+        "ABORTED": 409,
+        "OUT_OF_RANGE": 400,
+        "UNIMPLEMENTED": 501,
+        "INTERNAL": 500,
+        "UNAVAILABLE": 503,
+        "DATA_LOSS": 500,
+        "UNAUTHENTICATED": 401,
+    }
+)
+"""The HTTP status of each gRPC code, from google/rpc/code.proto."""
+
+_DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
+_CONNECT_CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
+
+
 class Request:
     """A request without its body.
 
@@ -29,6 +85,7 @@ class Request:
         method: the HTTP method. HEAD is GET, because the server omits the body of its response.
         path: the path, without escapes.
         headers: the values of the headers, by their names in lower case. The last value of a name counts.
+        reply_headers: further headers of the response.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -37,6 +94,7 @@ class Request:
         self.method: str = "GET" if scope["method"] == "HEAD" else scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.reply_headers: Mapping[str, str] = {}
 
     def find(self, name: bytes) -> str:
         """Returns the value of a header, or an empty text without it."""
@@ -91,3 +149,120 @@ async def repeat(seconds: float, task: Callable[[], object]) -> None:
             # The loop continues after a bug of a task, because the server needs the next calls.
             _LOGGER.exception("bug")
         await asyncio.sleep(seconds)
+
+
+class Reply(NamedTuple):
+    """A response.
+
+    Attributes:
+        status: the HTTP status.
+        parts: the parts of the body.
+        content_type: the content type, or an empty text without a body.
+        headers: further headers.
+    """
+
+    status: int
+    parts: Sequence[bytes | memoryview]
+    content_type: str = JSON_TYPE
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of the body."""
+        return sum(map(len, self.parts))
+
+    def add_headers(self, headers: Mapping[str, str]) -> "Reply":
+        """Returns the response with further headers."""
+        return self._replace(headers={**self.headers, **headers})
+
+
+class HttpError(StatusError):
+    """Ends a request with an HTTP status that the table of gRPC's codes does not have.
+
+    Attributes:
+        http_status: the HTTP status.
+        headers: further headers.
+    """
+
+    def __init__(
+        self,
+        http_status: HTTPStatus,
+        code: str,
+        text: str,
+        reason: str = "",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Makes an error. Its message `text` must not contain texts of the client."""
+        metadata: tuple[tuple[str, bytes], ...] = ()
+        if reason:
+            message = StatusMessage(code=Code.Value(code), message=text)
+            message.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN))
+            metadata = ((DETAILS_KEY, message.SerializeToString()),)
+        super().__init__(Status(code, text, metadata), reason)
+        self.http_status, self.headers = http_status, headers
+
+
+Form: TypeAlias = Callable[[int, Failure, Mapping[str, str]], Reply]
+"""The form in which a protocol writes an error: a function of the HTTP status, the error and the headers."""
+
+
+def write_status(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
+    """Returns the response of a failed request in the form of the API: a `google.rpc.Status` as JSON."""
+    message = _read_status(failure)
+    return reply_json(status, json_format.MessageToDict(message, descriptor_pool=_DETAILS_POOL), headers)
+
+
+def write_connect(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
+    """Returns the response of a failed request for Connect: a code in lower case, and the details as base64."""
+    message, code = _read_status(failure), failure.status.code
+    named = {"code": _CONNECT_CODES.get(code, code.lower()), "message": message.message}
+    return reply_json(status, {**named, "details": [*map(_pack, message.details)]}, headers)
+
+
+def write_inference(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
+    """Returns the response of a failed request for the Open Inference Protocol: a text, and the reason in a header."""
+    reason, text = failure.result.reason, failure.status.details
+    named = {REASON_HEADER: reason} if reason else {}
+    return reply_json(status, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
+
+
+def write_failure(failure: Failure, form: Form, error: Exception | None = None) -> Reply:
+    """Returns the response of a failed request. If `error` is an `HttpError`, it has the status and further headers."""
+    headers = build_headers(failure.status.trailing_metadata)
+    if isinstance(error, HttpError):
+        return form(error.http_status, failure, {**headers, **error.headers})
+    is_large = failure.result.reason == Reason.MESSAGE_TOO_LARGE
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_large else HTTP_CODES[failure.status.code]
+    return form(status, failure, headers)
+
+
+def reply_json(status: int, document: object, headers: Mapping[str, str] = MappingProxyType({})) -> Reply:
+    """Returns a response whose body is JSON. A response with the status 401 says how to authenticate."""
+    challenge = {"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
+    return Reply(status, (write_json(document),), JSON_TYPE, {**headers, **challenge})
+
+
+def build_headers(metadata: Metadata) -> dict[str, str]:
+    """Returns the headers for the request id and the retry delay in the trailing metadata of a call."""
+    headers = {key: str(value) for key, value in metadata if key == REQUEST_ID_KEY}
+    delay = dict(metadata).get(PUSHBACK_KEY)
+    if delay is not None:
+        headers["retry-after"] = str(math.ceil(int(delay) / 1000))
+    return headers
+
+
+def _read_status(failure: Failure) -> StatusMessage:
+    packed = dict(failure.status.trailing_metadata).get(DETAILS_KEY)
+    if isinstance(packed, bytes):
+        return StatusMessage.FromString(packed)
+    return StatusMessage(code=Code.Value(failure.status.code), message=failure.status.details)
+
+
+def _pack(detail: AnyMessage) -> dict[str, object]:
+    """Returns a detail of a status for Connect. Readers of `debug` need no protobuf."""
+    shown = json_format.MessageToDict(detail, descriptor_pool=_DETAILS_POOL)
+    return {
+        "type": shown.pop("@type").rpartition("/")[2],
+        "value": base64.b64encode(detail.value).decode().rstrip("="),
+        "debug": shown,
+    }

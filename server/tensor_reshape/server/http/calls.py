@@ -10,31 +10,31 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.records import CallLog
-from tensor_reshape.server.calls.results import GONE, OK, CallResult
+from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Sources
-from tensor_reshape.server.calls.statuses import STOPPING, Failure, build_failure, complete_failure
-from tensor_reshape.server.http.admission import Admission, Place
-from tensor_reshape.server.http.asgi import Request, Send
-from tensor_reshape.server.http.counters import HttpCounters
+from tensor_reshape.server.calls.statuses import STOPPING, build_failure
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.http.asgi import Form, HttpError, Reply, Request, Send, build_headers, write_failure
 from tensor_reshape.server.http.guards import GUARD, Guard
-from tensor_reshape.server.http.replies import Form, HttpError, Reply, build_headers, write_failure
 from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
-from tensor_reshape.server.service.method_tables import IsOver
-from tensor_reshape.server.service.works import WORK_THREADS, Work
+from tensor_reshape.server.process.pools import Pool
+from tensor_reshape.server.service.header_cache import Lookups
+from tensor_reshape.server.service.method_tables import WORK_THREADS, IsOver, Work
+from tensor_reshape.server.telemetry import metrics
 from tensor_reshape.server.telemetry.call_logs import log_failure
+from tensor_reshape.server.telemetry.metrics import CopiedCounters, MethodCounters, SharedCounters
 
 CALL_SECONDS = 60.0
 """The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""
@@ -64,6 +64,141 @@ COMMON_HEADERS = MappingProxyType(
 
 _FIRST_BYTES = 4096  # of a chunked body, for which memory is reserved before it arrives
 _DISCARD_SECONDS = 5.0
+
+RETRY_SECONDS = 1.0
+"""The delay after which a rejected client may retry."""
+
+
+class Admission:
+    """The running requests of a process, and the bytes that are reserved for them.
+
+    A host may have half of the requests and half of the bytes. The only request of a host may have three quarters of
+    the bytes (`largest_bytes`), so that other hosts find memory.
+
+    Attributes:
+        max_requests: the maximum number of running requests.
+        max_bytes: the maximum number of reserved bytes.
+        used_bytes: the number of reserved bytes.
+    """
+
+    def __init__(self, max_requests: int, max_bytes: int) -> None:
+        """Starts without requests."""
+        self.max_requests, self.max_bytes = max_requests, max_bytes
+        self.used_bytes = 0
+        self._requests: Counter[str] = Counter()  # by host
+        self._bytes: Counter[str] = Counter()  # by host
+
+    @property
+    def largest_bytes(self) -> int:
+        """The maximum number of bytes of one request."""
+        return max(1, self.max_bytes * 3 // 4)
+
+    def __len__(self) -> int:
+        """Returns the number of running requests."""
+        return self._requests.total()
+
+    def enter(self, host: str, size: int) -> "Place":
+        """Reserves a place and `size` bytes for a request of a host.
+
+        Raises:
+            LimitError: SERVER_BUSY, if too many requests are running or memory is short.
+        """
+        if len(self) >= self.max_requests or self._requests[host] >= max(1, self.max_requests // 2):
+            raise _reject("the server serves too many requests")
+        place = Place(self, host)
+        self._requests[host] += 1
+        try:
+            place.grow(size)
+        except LimitError:
+            self.leave(host)
+            raise
+        return place
+
+    def change(self, host: str, size: int) -> None:
+        """Reserves more bytes for a host, or frees bytes if `size` is negative.
+
+        Raises:
+            LimitError: SERVER_BUSY, if there is not enough memory.
+        """
+        most = self.largest_bytes if self._requests[host] == 1 else self.max_bytes // 2
+        if size > 0 and (self.used_bytes + size > self.max_bytes or self._bytes[host] + size > most):
+            raise _reject("the server has no free memory")
+        self.used_bytes += size
+        self._bytes[host] += size
+
+    def leave(self, host: str) -> None:
+        """Frees the place of a request, whose bytes are free."""
+        self._requests[host] -= 1
+        if not self._requests[host]:
+            del self._requests[host], self._bytes[host]
+
+
+class Place:
+    """The place of one request.
+
+    Attributes:
+        host: the host of the client.
+        work: the work of the request on a thread, or None.
+        size: the number of reserved bytes.
+    """
+
+    def __init__(self, admission: Admission, host: str) -> None:
+        """Makes a place without memory."""
+        self._admission, self.host = admission, host
+        self.work: asyncio.Future[Any] | None = None
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """Reserves more bytes, so that the request has `size` bytes.
+
+        Raises:
+            LimitError: SERVER_BUSY, if there is not enough memory.
+        """
+        self._admission.change(self.host, size - self.size)
+        self.size = size
+
+    def leave(self) -> None:
+        """Frees the place and the bytes, when no thread works for the request any more."""
+        if self.work is not None and not self.work.done():
+            self.work.add_done_callback(lambda _: self._free())
+        else:
+            self._free()
+
+    def _free(self) -> None:
+        self._admission.change(self.host, -self.size)
+        self._admission.leave(self.host)
+
+
+def _reject(text: str) -> LimitError:
+    error = LimitError.of(Reason.SERVER_BUSY, text)
+    error.retry_seconds = RETRY_SECONDS
+    return error
+
+
+class HttpCounters(MethodCounters):
+    """The metrics of one process. Only the thread of the event loop uses them."""
+
+    def __init__(self, counters: SharedCounters, lookups: Lookups) -> None:
+        """Stores the counts and the lookups in `counters`."""
+        super().__init__(counters, metrics.list_methods())
+        self._counters, self._copied = counters, CopiedCounters(counters, lookups)
+
+    def record(self, call: EndedCall) -> None:
+        """Counts a call that is over."""
+        row = self.find_row(call.method)
+        if call.request_messages:
+            metrics.observe(metrics.REQUEST_BYTES, row.requests, call.request_bytes)
+        if call.response_messages:
+            metrics.observe(metrics.RESPONSE_BYTES, row.responses, call.response_bytes)
+        self.count(call.method, call.result or GONE, call.began)
+
+    def update(self, admission: Admission) -> None:
+        """Writes the gauges, and the counters of other modules."""
+        self._counters.set(metrics.MAX_CALLS, admission.max_requests)
+        self._counters.set(metrics.OPEN_CALLS, len(admission), "working")
+        self._counters.set(metrics.USED_BYTES, admission.used_bytes, metrics.PROCESSING)
+        self._counters.set(metrics.BUDGET_BYTES, admission.max_bytes, metrics.PROCESSING)
+        self._copied.update()
 
 
 class ClientGoneError(Exception):
@@ -112,37 +247,38 @@ class Call:
 
 
 class CallServer:
-    """Serves calls. Only the thread of the event loop uses it."""
+    """Serves calls. Only the thread of the event loop uses it.
 
-    def __init__(  # noqa: PLR0913 - each argument has its name
-        self,
-        *,
-        admission: Admission,
-        pools: Mapping[Work, Executor],
-        gates: Gates,
-        logs: Sequence[CallLog],
-        sources: Sources,
-        counters: HttpCounters | None,
-        stall_seconds: float,
-    ) -> None:
-        """Makes the server of calls.
+    Attributes:
+        admission: the places and the memory of the process.
+    """
+
+    def __init__(self, config: Config, gates: Gates, logs: Sequence[CallLog], counters: HttpCounters | None) -> None:
+        """Starts a thread for each kind of long work.
 
         Args:
-            admission: the places and the memory of the process.
-            pools: the threads for each kind of long work.
+            config: the configuration, with the share of the memory budget of this process.
             gates: the gates that check each call.
             logs: the logs of calls that are over.
-            sources: determines the client of a call.
             counters: the metrics, or None without metrics.
-            stall_seconds: the time without progress after which a call is aborted.
         """
-        self._admission, self._pools, self._gates, self._logs = admission, pools, gates, logs
+        self.admission = Admission(config.max_calls, config.memory_budget_bytes)
+        self._pools = {work: Pool(count, f"http-{work.name.lower()}") for work, count in WORK_THREADS.items()}
         self._turns: WeakValueDictionary[tuple[str, Work], asyncio.Semaphore] = WeakValueDictionary()
-        self._sources, self._counters, self._stall_seconds = sources, counters, stall_seconds
+        self._gates, self._logs, self._counters = gates, logs, counters
+        self._sources, self._stall_seconds = Sources(config.trusted_proxy), config.stall_timeout_seconds
+
+    def end(self) -> None:
+        """Ends the threads, which do not wait for running work."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)
 
     async def serve(self, request: Request, send: Send, exchange: Exchange) -> None:
         """Serves a call, and records it."""
-        info = CallInfo(exchange.method, request.metadata, request.peer, lambda: find_certificate(request))
+        guard = find_guard(request)
+        # another ASGI server passes on no certificates
+        read_tls = dict if guard is None else lambda: guard.certificate
+        info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         logs = [log for log in self._logs if log.chooses(info.metadata)]
         call = Call(info, exchange.method, time.monotonic())
         place: Place | None = None
@@ -155,26 +291,21 @@ class CallServer:
                 call.request_messages, call.request_bytes = 1, len(body)
                 reply = await self._compute(request, body, exchange, place)
                 info.return_request_id()
-                reply = reply._replace(headers={**reply.headers, **build_headers(info.trailing)})
+                reply = reply.add_headers(build_headers(info.trailing))
                 call.result = OK
-            except HttpError as error:
-                failure = complete_failure(error.failure.status, info, error.failure.result.reason)
-                headers = {**build_headers(failure.status.trailing_metadata), **error.headers}
-                reply = exchange.form(error.status, failure, headers)
-                self._end(call, failure)
             except ClientGoneError:
                 raise
-            except asyncio.CancelledError:  # the time for running calls is over, because the server stops
-                failure = complete_failure(STOPPING, info)
-                reply = write_failure(failure, exchange.form)._replace(headers=CLOSE)
-                self._end(call, failure)
-                call.request_messages = 1  # the rest of the body is not read
-            except Exception as error:  # noqa: BLE001 - the client gets no details of a bug
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the client gets no details of a bug
+                # the server stops, and the time for running calls is over
+                if isinstance(error, asyncio.CancelledError):
+                    error = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING.code, STOPPING.details, headers=CLOSE)
+                    call.request_messages = 1  # the rest of the body is not read
                 failure = build_failure(error, info)
-                reply = write_failure(failure, exchange.form)
-                self._end(call, failure)
+                call.result = failure.result
+                log_failure(info, failure.result, call.began, failure.field, failure.detail)
+                reply = write_failure(failure, exchange.form, error)
             if not call.request_messages and not await discard_body(request):
-                reply = reply._replace(headers={**reply.headers, **CLOSE})
+                reply = reply.add_headers(CLOSE)
             call.response_messages, call.response_bytes = 1, reply.size
             await send_reply(request, send, reply, self._stall_seconds)
         except ClientGoneError:
@@ -184,7 +315,7 @@ class CallServer:
             if place is not None:
                 place.leave()
             if self._counters is not None:
-                self._counters.count(call)
+                self._counters.record(call)
             for log in logs:
                 log.write(call)
 
@@ -197,7 +328,7 @@ class CallServer:
             raise exchange.error
         size = min(request.length or _FIRST_BYTES, exchange.max_bytes) * exchange.memory_factor
         # In a process with a small budget, a large body has less memory than its factor says.
-        return self._admission.enter(info.address, min(size, self._admission.largest_bytes))
+        return self.admission.enter(info.address, min(size, self.admission.largest_bytes))
 
     async def _read(self, request: Request, exchange: Exchange, place: Place) -> bytes:
         """Returns the body of a request.
@@ -218,8 +349,8 @@ class CallServer:
                     size += len(part)
                     if size > limit:
                         raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
-                    if size * factor > place.size < self._admission.largest_bytes:
-                        place.grow(min(2 * size * factor, limit * factor, self._admission.largest_bytes))
+                    if size * factor > place.size < self.admission.largest_bytes:
+                        place.grow(min(2 * size * factor, limit * factor, self.admission.largest_bytes))
                     parts.append(part)
         except TimeoutError:
             text = "the body arrived too slowly"
@@ -273,17 +404,13 @@ class CallServer:
         text = f"the call took longer than {exchange.seconds:g} seconds"
         raise HttpError(HTTPStatus.GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", text)
 
-    def _end(self, call: Call, failure: Failure) -> None:
-        call.result = failure.result
-        log_failure(call.info, failure.result, call.began, failure.field, failure.detail)
-
 
 async def send_reply(request: Request, send: Send, reply: Reply, seconds: float) -> None:
     """Sends a response, and waits until the client has read it.
 
     The client has `seconds`, and more for a large response (see `LEAST_BYTES_PER_SECOND`).
     """
-    named = {**COMMON_HEADERS, **reply.headers}
+    named = {**COMMON_HEADERS, **reply.headers, **request.reply_headers}
     if reply.content_type:
         named["content-type"] = reply.content_type
     if b"upgrade" in request.headers:  # httptools has not read requests that follow in the same packet
@@ -342,12 +469,6 @@ def find_guard(request: Request) -> Guard | None:
     """Returns the guard of the connection of a request. Another ASGI server than that of this package has no guard."""
     guard: Guard | None = request.scope.get("state", {}).get(GUARD)
     return guard
-
-
-def find_certificate(request: Request) -> Mapping[str, Sequence[bytes]]:
-    """Returns the TLS properties of the client, which another ASGI server does not pass on."""
-    guard = find_guard(request)
-    return {} if guard is None else guard.certificate
 
 
 def _reject_size(size: int, limit: int) -> LimitError:

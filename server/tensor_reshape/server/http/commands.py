@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError
-from tensor_reshape.server.http.replies import Reply
+from tensor_reshape.server.http.asgi import Reply
 from tensor_reshape.server.http.servers import HttpServer, serve_until_signal
 from tensor_reshape.server.options import build_config, build_option
 from tensor_reshape.server.process.logs import configure_logs
@@ -20,10 +20,8 @@ from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings import VARIABLE_PREFIX
 from tensor_reshape.server.startup_log import announce_http
-from tensor_reshape.server.telemetry.counted_methods import list_methods
-from tensor_reshape.server.telemetry.metrics_ports import serve_metrics
-from tensor_reshape.server.telemetry.prometheus_format import Source, build_registry
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
+from tensor_reshape.server.telemetry.prometheus import Source, build_registry, serve_metrics
 
 # The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.
 _OMITTED = {"listen", "health_listen", "http_listen", "workers", "max_connection_age_seconds"}

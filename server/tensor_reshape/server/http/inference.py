@@ -8,28 +8,41 @@ import re
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.http.asgi import Request
+from tensor_reshape.server.http.asgi import (
+    BINARY_TYPE,
+    LENGTH_HEADER,
+    HttpError,
+    Reply,
+    Request,
+    reply_json,
+    write_inference,
+)
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.http.replies import BINARY_TYPE, LENGTH_HEADER, HttpError, Reply, reply_json, write_inference
 from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES, check_encoding
-from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference
-from tensor_reshape.server.oip.json_requests import read_infer_request
-from tensor_reshape.server.oip.json_responses import describe_message, write_infer_response
-from tensor_reshape.server.oip.messages import Respond, find_class, find_path
+from tensor_reshape.server.oip.json_bodies import describe_message, read_infer_request, write_infer_response
+from tensor_reshape.server.oip.messages import find_class, find_path
+from tensor_reshape.server.oip.methods import is_model_ready, list_responds
 from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.oip.requests import InferCall
-from tensor_reshape.server.service.method_tables import IsOver
+from tensor_reshape.server.service.method_tables import IsOver, Work
 from tensor_reshape.server.service.methods import LIGHT_BYTES
-from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.tensors import TensorView
 
 _LENGTH = re.compile(b"[0-9]{1,10}")
 _MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
 _LIVE, _READY = "/v2/health/live", "/v2/health/ready"
+# the HTTP method, the method of the protocol, and the field of its response that is the response over REST
+_PATHS = {
+    "/v2": ("GET", ("ServerMetadata", "")),
+    "/v2/models/stats": ("GET", ("ModelStatistics", "")),
+    "/v2/repository/index": ("POST", ("RepositoryIndex", "models")),
+}
+_MODEL_PATHS = {"": ("ModelMetadata", ""), "/config": ("ModelConfig", "config"), "/stats": ("ModelStatistics", "")}
 
 
 class InferenceRoutes:
@@ -44,17 +57,7 @@ class InferenceRoutes:
             is_ready: returns whether the server accepts calls and will continue to accept calls.
         """
         self._inference, self._max_bytes, self._is_ready = inference, max_bytes, is_ready
-        statistics = ("ModelStatistics", partial(metadata.describe_statistics, inference.statistics), "")
-        self._paths: dict[str, tuple[str, tuple[str, Respond, str]]] = {
-            "/v2": ("GET", ("ServerMetadata", metadata.describe_server, "")),
-            "/v2/models/stats": ("GET", statistics),
-            "/v2/repository/index": ("POST", ("RepositoryIndex", metadata.list_models, "models")),
-        }
-        self._model_paths: dict[str, tuple[str, Respond, str]] = {
-            "": ("ModelMetadata", metadata.describe_model, ""),
-            "/config": ("ModelConfig", metadata.configure_model, "config"),
-            "/stats": statistics,
-        }
+        self._responds = list_responds(inference.statistics)
 
     def prepare(self, request: Request) -> Exchange | Reply:
         """Returns the call of a request, or the response if the request is a probe.
@@ -68,10 +71,10 @@ class InferenceRoutes:
             _check_method(request, "GET")
             name, good = path.rpartition("/")[2], path == _LIVE or self._is_ready()
             return reply_json(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, {name: good})
-        if path in self._paths:
-            method, described = self._paths[path]
+        if path in _PATHS:
+            method, described = _PATHS[path]
             _check_method(request, method)
-            return _describe(*described, {})
+            return self._describe(*described, {})
         match = _MODEL.fullmatch(path)
         if match is None:
             raise _reject_path()
@@ -82,10 +85,20 @@ class InferenceRoutes:
             return self._prepare_infer(request, **parameters)
         _check_method(request, "GET")
         if rest == "/ready":
-            return _report_model(parameters)
-        if rest not in self._model_paths:
+            ready = is_model_ready(find_class("ModelReadyRequest")(**parameters))
+            return reply_json(HTTPStatus.OK if ready else HTTPStatus.NOT_FOUND, {"name": match["name"], "ready": ready})
+        if rest not in _MODEL_PATHS:
             raise _reject_path()
-        return _describe(*self._model_paths[rest], parameters)
+        return self._describe(*_MODEL_PATHS[rest], parameters)
+
+    def _describe(self, name: str, field: str, parameters: dict[str, str]) -> Exchange:
+        """Returns the call of a method whose request has only the name and the version of a model."""
+
+        def write(_body: bytes) -> Reply:
+            described = describe_message(self._responds[name](find_class(f"{name}Request")(**parameters)))
+            return reply_json(HTTPStatus.OK, described[field] if field else described)
+
+        return Exchange(find_path(name), write_inference, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
 
     def _prepare_infer(self, request: Request, name: str, version: str) -> Exchange:
         given, error = request.headers.get(LENGTH_HEADER.encode()), None
@@ -111,32 +124,33 @@ class InferenceRoutes:
         )
 
 
-class _Infer:
-    """One inference request."""
+class _Infer(NamedTuple):
+    """One inference request, which has the name and the version of the model in its path."""
 
-    def __init__(self, inference: Inference, json_length: int | None, name: str, version: str) -> None:
-        self._inference, self._json_length = inference, json_length
-        self._name, self._version = name, version
+    inference: Inference
+    json_length: int | None
+    name: str
+    version: str
 
     def respond(self, body: bytes, is_over: IsOver) -> Reply:
         """Returns the response to a body."""
-        given = read_infer_request(body, self._find_json_length(body), self._name, self._version)
-        return self._inference.execute(given.request, partial(_write, given.is_binary), is_over)
+        given = read_infer_request(body, self._find_json_length(body), self.name, self.version)
+        return self.inference.execute(given.request, partial(_write, given.is_binary), is_over)
 
     def respond_light(self, body: bytes) -> Reply | None:
         """Returns the response to a body, or None if that may take long."""
         json_length = self._find_json_length(body)
         if json_length > LIGHT_JSON_BYTES or len(body) > LIGHT_BYTES:
             return None
-        given = read_infer_request(body, json_length, self._name, self._version)
-        return self._inference.execute_light(given.request, partial(_write, given.is_binary))
+        given = read_infer_request(body, json_length, self.name, self.version)
+        return self.inference.execute_light(given.request, partial(_write, given.is_binary))
 
     def _find_json_length(self, body: bytes) -> int:
-        if self._json_length is None:
+        if self.json_length is None:
             return len(body)
-        if self._json_length > len(body):
+        if self.json_length > len(body):
             raise _reject_json_length()
-        return self._json_length
+        return self.json_length
 
 
 def _write(is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAnswer | None) -> Reply:  # noqa: FBT001 - bound by `partial`
@@ -144,22 +158,6 @@ def _write(is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAn
     if payload is None:
         return Reply(HTTPStatus.OK, (header,))
     return Reply(HTTPStatus.OK, (header, payload), BINARY_TYPE, {LENGTH_HEADER: str(len(header))})
-
-
-def _describe(name: str, respond: Respond, field: str, parameters: dict[str, str]) -> Exchange:
-    """Returns the call of a method whose request has only the name and the version of a model."""
-
-    def write(_body: bytes) -> Reply:
-        described = describe_message(respond(find_class(f"{name}Request")(**parameters)))
-        return reply_json(HTTPStatus.OK, described[field] if field else described)
-
-    return Exchange(find_path(name), write_inference, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
-
-
-def _report_model(parameters: dict[str, str]) -> Reply:
-    ready = metadata.is_model_ready(find_class("ModelReadyRequest")(**parameters))
-    status = HTTPStatus.OK if ready else HTTPStatus.NOT_FOUND
-    return reply_json(status, {"name": parameters["name"], "ready": ready})
 
 
 def _check_method(request: Request, method: str) -> None:

@@ -11,27 +11,27 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.http.asgi import Request
-from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.http.replies import (
+from tensor_reshape.server.http.asgi import (
     JSON_TYPE,
     PROTO_TYPE,
     Form,
     HttpError,
     Reply,
+    Request,
     write_connect,
     write_status,
 )
-from tensor_reshape.server.service.method_tables import IsOver, Method
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
+from tensor_reshape.server.service.method_tables import IsOver, Method, Work
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.json_messages import decode_text, parse_json, read_message, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
@@ -64,12 +64,13 @@ _NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits fo
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
-class Rpc:
-    """A unary method with its message classes."""
+class Rpc(NamedTuple):
+    """A unary method with its message classes. Messages with tensors have at most `max_bytes`."""
 
-    def __init__(self, method: Method, request: type[Message], response: type[Message]) -> None:
-        """Keeps the parts of a method."""
-        self.method, self._request, self._response = method, request, response
+    method: Method
+    request: type[Message]
+    response: type[Message]
+    max_bytes: int
 
     def respond(self, is_json: bool, body: bytes, is_over: IsOver) -> Reply:  # noqa: FBT001 - bound by `partial`
         """Returns the response to a body."""
@@ -85,48 +86,44 @@ class Rpc:
     def _read(self, body: bytes, *, is_json: bool) -> bytes:
         if not is_json:
             return body
-        return read_message(self._request, parse_json(decode_json(body))).SerializeToString()
+        return read_message(self.request, parse_json(decode_json(body))).SerializeToString()
 
     def _reply(self, response: bytes, *, is_json: bool) -> Reply:
         if not is_json:
             return Reply(HTTPStatus.OK, (response,), PROTO_TYPE)
-        return Reply(HTTPStatus.OK, (write_message(self._response.FromString(response)),))
+        return Reply(HTTPStatus.OK, (write_message(self.response.FromString(response)),))
 
-
-class Transcoder:
-    """The unary methods of the API."""
-
-    def __init__(self, methods: Mapping[str, Method], max_bytes: int) -> None:
-        """Makes the transcoder of `methods`, by path. Messages with tensors have at most `max_bytes`."""
-        described = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].methods
-        self._max_bytes = max_bytes
-        self.rpcs = {
-            path: Rpc(methods[path], GetMessageClass(method.input_type), GetMessageClass(method.output_type))
-            for method in described
-            if (path := f"/{method.containing_service.full_name}/{method.name}") in methods
-        }
-
-    def prepare(self, rpc: Rpc, request: Request) -> Exchange:
+    def prepare(self, request: Request) -> Exchange:
         """Returns the call of a request."""
         is_json, seconds, error = True, CALL_SECONDS, None
         try:
             is_json, seconds = _read_headers(request)
         except HttpError as raised:
             error = raised
-        path = rpc.method.name
-        max_bytes = _SMALL.get(path, self._max_bytes if not is_json else 4 * self._max_bytes // 3 + MAX_QUESTION_BYTES)
+        path = self.method.name
+        max_bytes = _SMALL.get(path, self.max_bytes if not is_json else 4 * self.max_bytes // 3 + MAX_QUESTION_BYTES)
         factor = JSON_MEMORY_FACTOR if path in _SMALL else _LARGE_JSON_MEMORY_FACTOR
         return Exchange(
             path,
             find_form(request),
-            partial(rpc.respond, is_json),
-            partial(rpc.respond_light, is_json),
+            partial(self.respond, is_json),
+            partial(self.respond_light, is_json),
             max_bytes,
             factor if is_json else MEMORY_FACTOR,
             seconds,
             _WORKS.get(path, Work.TENSORS),
             error,
         )
+
+
+def build_rpcs(methods: Iterable[Method], max_bytes: int) -> dict[str, Rpc]:
+    """Returns the unary methods of the API by path. Messages with tensors have at most `max_bytes`."""
+    served = {method.name: method for method in methods}
+    return {
+        path: Rpc(served[path], GetMessageClass(found.input_type), GetMessageClass(found.output_type), max_bytes)
+        for found in reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].methods
+        if (path := f"/{found.containing_service.full_name}/{found.name}") in served
+    }
 
 
 def _read_headers(request: Request) -> tuple[bool, float]:

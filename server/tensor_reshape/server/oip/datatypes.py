@@ -1,11 +1,22 @@
-"""The names of element types in the Open Inference Protocol.
+"""The element types of the Open Inference Protocol, and the conversion of numbers into bytes.
 
 The Open Inference Protocol has no names for some element types. A request with a type that has no name in the protocol
 is rejected, and the error names the method of ReshapeService that accepts the type.
+
+A request with a number that its datatype cannot represent is rejected. A float in a response has the same bits as in
+the request.
 """
 
-from tensor_reshape.rules.dtypes import DataType, format_data_types
-from tensor_reshape.rules.errors import InvalidRequestError, Reason, clip_text
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from math import isfinite
+from typing import Any
+
+from tensor_reshape.rules.dtypes import DataType, ElementKind, format_data_types
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, clip_text, format_value
+from tensor_reshape.server.oip.messages import InferTensor
+from tensor_reshape.wire.tensors import TensorView
 
 DATATYPES = {
     "BOOL": DataType.BOOLEAN,
@@ -61,3 +72,108 @@ def _explain(name: str) -> str:
     if name == "BYTES":
         return "Tensors of BYTES cannot be reshaped, because their elements have no fixed size"
     return f"For {_NAMELESS}, which have no name in this protocol, call tensor_reshape.v1.ReshapeService/Reshape"
+
+
+# The field of `InferTensorContents` that contains the elements of a datatype, and the code for the module `struct`.
+_FORMS = {
+    DataType.BOOLEAN: ("bool_contents", "?"),
+    DataType.I8: ("int_contents", "b"),
+    DataType.I16: ("int_contents", "h"),
+    DataType.I32: ("int_contents", "i"),
+    DataType.I64: ("int64_contents", "q"),
+    DataType.U8: ("uint_contents", "B"),
+    DataType.U16: ("uint_contents", "H"),
+    DataType.U32: ("uint_contents", "I"),
+    DataType.U64: ("uint64_contents", "Q"),
+    DataType.F32: ("fp32_contents", "f"),
+    DataType.F64: ("fp64_contents", "d"),
+}
+
+AT_ONCE = 2048
+"""The number of elements that are converted in one step, which takes less than a millisecond.
+
+No other thread runs during a step. A message may have millions of elements, so the conversion has many steps.
+"""
+
+
+def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str, begin: int) -> bytes:
+    """Returns elements as dense little-endian bytes. `begin` is the index of the first of them.
+
+    Raises:
+        InvalidRequestError: INPUT_INVALID, if an element does not fit.
+    """
+    code = _FORMS[data_type][1]
+    try:
+        return struct.pack(f"<{len(numbers)}{code}", *numbers)
+    except (struct.error, OverflowError):  # the error does not say which number does not fit
+        index = next(index for index, number in enumerate(numbers) if not _fits(code, number))
+        raise reject_number(numbers[index], data_type, field, begin + index, Reason.INPUT_INVALID) from None
+
+
+def unpack_numbers(output: TensorView) -> Iterator[tuple[Any, ...]]:
+    """Yields the elements of a dense tensor as numbers, at most `AT_ONCE` in each step."""
+    size = output.data_type.count_bytes(AT_ONCE)
+    for at in range(0, len(output.payload), size):
+        piece = output.payload[at : at + size]
+        yield struct.unpack(f"<{len(piece) * AT_ONCE // size}{_FORMS[output.data_type][1]}", piece)
+
+
+def reject_number(number: float, data_type: DataType, field: str, index: int, reason: Reason) -> InvalidRequestError:
+    """Returns the error of an element that does not fit into its datatype."""
+    field, name = f"{field}[{index}]", NAMES[data_type]
+    message = f"{field} is {format_value(number)}, which does not fit into {name}"
+    if isinstance(number, float) and not isfinite(number):
+        message = f"{field} is not a finite number of {name}"
+    return InvalidRequestError.of(reason, message, field, index=index, value=number)
+
+
+def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes:
+    """Returns the elements of an input as dense little-endian bytes.
+
+    Raises:
+        InvalidRequestError: the reason is INPUT_INVALID.
+    """
+    if data_type in BINARY_ONLY:
+        message = f"{field}.contents has no field for {tensor.datatype}; use raw_input_contents"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents", datatype=tensor.datatype)
+    name, _ = _FORMS[data_type]
+    other = next((found.name for found, _ in tensor.contents.ListFields() if found.name != name), None)
+    if other is not None:
+        message = f"{field}.contents.{other} is set; elements of {tensor.datatype} must be in {name}"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents.{other}", want=name)
+    if data_type.kind is ElementKind.FLOAT:
+        return _pack_floats(tensor.contents, data_type.count_bytes(len(getattr(tensor.contents, name))))
+    numbers, path = getattr(tensor.contents, name), f"{field}.contents.{name}"
+    begins = range(0, len(numbers), AT_ONCE)
+    return b"".join(pack_numbers(numbers[at : at + AT_ONCE], data_type, path, at) for at in begins)
+
+
+def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
+    """Writes the elements of a response as numbers.
+
+    If `source` is an input, the elements of this input are copied. If `source` is None, the integers of `output` are
+    written.
+    """
+    if source is not None:
+        tensor.contents.CopyFrom(source.contents)
+        # Unknown fields of the request are not returned to the client, because they may be so deeply nested that the
+        # client's parser rejects them.
+        tensor.contents.DiscardUnknownFields()
+    else:
+        getattr(tensor.contents, _FORMS[output.data_type][0]).extend(chain(*unpack_numbers(output)))
+
+
+def _pack_floats(contents: InferTensor, size: int) -> bytes:
+    # The serialized message ends with the bytes of the floats, because it has no other fields. The floats are not
+    # converted to Python numbers, because the conversion would change the bits of some NaNs.
+    contents.DiscardUnknownFields()
+    serialized: bytes = contents.SerializeToString()
+    return serialized[len(serialized) - size :]
+
+
+def _fits(code: str, number: float) -> bool:
+    try:
+        struct.pack(f"<{code}", number)
+    except (struct.error, OverflowError):
+        return False
+    return True

@@ -1,4 +1,7 @@
-"""The methods ModelInfer and ModelStreamInfer, whose requests `ReshapeService` executes.
+"""The methods ModelInfer and ModelStreamInfer.
+
+The elements of the output are the last field of the message. The message class of protobuf encodes the other fields,
+which form the header. The header and the elements are then joined, so the elements are copied only once.
 
 - The output of a reshape model has the same elements as the request. The elements of a tensor are copied only once,
   into the response.
@@ -6,9 +9,10 @@
 - A response depends only on its request, so it may be cached.
 """
 
+import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from struct import pack
 from typing import TypeVar
@@ -19,8 +23,10 @@ from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
-from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
+from tensor_reshape.server.oip.datatypes import NAMES, fill_contents
+from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.oip.models import INFER_SHAPE, VERSION, Statistics, find_model
+from tensor_reshape.server.oip.raw_contents import ResponseCache, Spans, Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -28,14 +34,63 @@ from tensor_reshape.server.oip.requests import (
     parse_whole,
     read_request,
 )
-from tensor_reshape.server.oip.response_caches import ResponseCache, Spans
-from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
-from tensor_reshape.server.oip.statistics import Statistics
-from tensor_reshape.server.service.method_tables import Estimate, IsOver
+from tensor_reshape.server.service.method_tables import Estimate, IsOver, Work
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.tensors import TensorView
+
+_PARAMETER = find_class("InferParameter")
+_RESPONSE, _STREAM_RESPONSE = find_class("ModelInferResponse"), find_class("ModelStreamInferResponse")
+_RAW_TAG = b"\x32"  # the tag of `raw_output_contents`, which is field 6 (length-delimited)
+_INFER_TAG = b"\x12"  # the tag of `infer_response`, which is field 2 of a ModelStreamInferResponse
+
+
+def list_parameters(answer: ShapeAnswer | None) -> dict[str, str | bool]:
+    """Returns the parameters of a response, which contain the conditions of an answer to a shape query."""
+    parameters: dict[str, str | bool] = {}
+    if answer is not None and answer.conditions:
+        parameters["conditions"] = json.dumps([str(condition) for condition in answer.conditions])
+    if answer is not None and not answer.conditions_complete:
+        parameters["conditions_complete"] = False
+    return parameters
+
+
+def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> bytes:
+    """Returns the response without its id and without its elements.
+
+    If the response has its elements as raw contents, the elements must follow this header. `answer` is the answer to a
+    shape query, whose conditions the response contains, or None for other requests.
+    """
+    message: InferMessage = _RESPONSE(model_name=call.model.name, model_version=VERSION)
+    message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)
+    for name, value in list_parameters(answer).items():
+        setattr(message.parameters[name], "bool_param" if isinstance(value, bool) else "string_param", value)
+    if call.is_typed:
+        fill_contents(message.outputs[0], call.source, output)
+        return bytes(message.SerializeToString())
+    return bytes(message.SerializeToString()) + _RAW_TAG + encode_varint(output.payload.nbytes)
+
+
+def encode_id(request_id: str) -> bytes:
+    """Returns the field of the response that repeats the id of the request.
+
+    Returns no bytes if the request id is empty.
+    """
+    return _RESPONSE(id=request_id).SerializeToString()
+
+
+def wrap_response(pieces: Sequence[bytes | memoryview]) -> bytes:
+    """Returns a response as a message of ModelStreamInfer. `pieces` are the parts of the response."""
+    length = sum(map(len, pieces))
+    return b"".join((_INFER_TAG, encode_varint(length), *pieces))
+
+
+def encode_error(text: str, reason: str, request_id: str) -> bytes:
+    """Returns a message of ModelStreamInfer with an error, its reason, and the id of the rejected request."""
+    response = {"id": request_id, "parameters": {"reason": _PARAMETER(string_param=reason)}}
+    return _STREAM_RESPONSE(error_message=text, infer_response=response).SerializeToString()
+
 
 Response = TypeVar("Response")
 Inferred = TypeVar("Inferred")
@@ -79,10 +134,17 @@ class Inference:
         if len(raw) > LIGHT_BYTES:
             return None
         response = self._find_cached(raw)
-        if response is None:
-            split = _split_light(raw)
-            response = None if split is None else self._respond_to_split(raw, split)
-        return response
+        if response is not None:
+            return response
+        split = _split_light(raw)
+        if split is None:
+            return None
+        spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
+        response = spans and self._find_cached(raw, spans=spans)
+        if response:
+            return response
+        request = parse_split(raw, split)
+        return self.execute_light(request, partial(self._write, raw, request, b"".join))
 
     def execute(self, request: Request, write: Write[Response], is_over: IsOver) -> Response:
         """Executes a parsed request.
@@ -111,13 +173,20 @@ class Inference:
         self, request: Request, write: Write[Response], infer: Callable[[InferCall], Inferred]
     ) -> Response | Inferred:
         """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
-        with self.statistics.measure(_find_model(request)) as measured:
+        model = find_model(request.message.model_name, request.message.model_version).name
+        began = time.perf_counter_ns()
+        try:
             call = read_request(request, self._limits)
             try:
                 response = self._reshape(call, write) if call.model.has_data else infer(call)
             except ReshapeError as error:
                 raise call.rename_error(error) from None
-            return response if response is None else measured.count_response(response)
+        except Exception:
+            self.statistics.count(model, began, is_success=False)
+            raise
+        if response is not None:
+            self.statistics.count(model, began)
+        return response
 
     def find_id(self, raw: bytes) -> str:
         """Returns the id of a rejected request, or "" if the request cannot be parsed."""
@@ -144,15 +213,6 @@ class Inference:
         split = split_message(raw, find_header_limit(self._limits))
         return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
-    def _respond_to_split(self, raw: bytes, split: Split) -> bytes | None:
-        """Returns the response to a small request, or None if the request takes long."""
-        spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
-        response = spans and self._find_cached(raw, spans=spans)
-        if response:
-            return response
-        request = parse_split(raw, split)
-        return self.execute_light(request, partial(self._write, raw, request, b"".join))
-
     def _find_cached(self, raw: bytes, join: Join = b"".join, spans: Spans | None = None) -> bytes | None:
         began = time.perf_counter_ns()
         hit = self._cache.find(raw, spans)
@@ -160,25 +220,21 @@ class Inference:
             return None
         self._service.lookups.hits += 1
         response = join((hit.header, hit.payload))
-        self.statistics.count_success(hit.model, began)
+        self.statistics.count(hit.model, began)
         return response
 
     def _reshape(self, call: InferCall, write: Write[Response]) -> Response:
         question = Question(call.operation, call.first.dims, call.target, call.special_zero, call.first.data_type)
-        return self._finish(call, write, self._service.reshape(ReshapeCall(question, call.first)), None)
+        output = self._service.reshape(ReshapeCall(question, call.first))
+        self._service.lookups.misses += 1
+        return write(call, output, None)
 
     def _write_shape(self, call: InferCall, write: Write[Response], result: ShapeAnswer) -> Response:
         """Returns the response to a shape query. In the response, -1 stands for an unknown dim."""
         items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
-        return self._finish(call, write, output, result)
-
-    def _finish(
-        self, call: InferCall, write: Write[Response], output: TensorView, answer: ShapeAnswer | None
-    ) -> Response:
-        """Returns the response, and counts it."""
         self._service.lookups.misses += 1
-        return write(call, output, answer)
+        return write(call, output, result)
 
     def _write(
         self, raw: bytes, request: Request, join: Join, call: InferCall, output: TensorView, answer: ShapeAnswer | None
@@ -253,15 +309,6 @@ def _split_light(raw: bytes) -> Split | None:
     # limits.
     except LimitError:
         return None
-
-
-def _find_model(request: Request) -> str:
-    """Returns the name of the model whose statistics count a request.
-
-    Raises:
-        NotFoundError: the reason is MODEL_UNKNOWN.
-    """
-    return find_model(request.message.model_name, request.message.model_version).name
 
 
 def _read_query(call: InferCall) -> ShapeRequest:

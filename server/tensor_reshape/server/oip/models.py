@@ -1,12 +1,23 @@
-"""The table of models of the Open Inference Protocol, which the code for requests and for metadata uses.
+"""The table of models of the Open Inference Protocol, and the statistics of each model.
 
 The server accepts all inputs that the metadata of a model describe. In the metadata, an input has only one datatype and
 a fixed rank, but the server also accepts other datatypes and ranks. The attribute `properties` of a model lists the
 accepted values that the rest of the metadata cannot express.
+
+The gRPC method ModelStatistics returns these statistics.
+
+- A request is counted once, for the model that it names, when its response or error is known. A request that does not
+  name an existing model is not counted.
+- A duration begins after the request has been parsed, or with the search in the response cache. It ends when the
+  response is complete, so it includes the copy of the elements.
+- Each worker process counts its own requests and reports only its own counts.
+- Any thread may count requests and read the counts.
 """
 
+import threading
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
@@ -92,7 +103,8 @@ class Model:
         for spec in self.inputs[1:]:
             listed[f"inputs.{spec.name}"] = f"optional; the parameter {spec.name} can be used instead"
         if self.has_data:
-            listed["inputs.data.shape"] = f"of any rank{_format_limit(self.operation)}"
+            limit = self.operation.max_rank
+            listed["inputs.data.shape"] = "of any rank" if limit is None else f"of any rank up to {limit}"
             listed["outputs.output.datatype"] = "the datatype of the input data"
             listed["outputs.output.shape"] = "the requested shape with its 0 and -1 replaced"
         return listed
@@ -156,5 +168,47 @@ def find_model(name: str, version: str) -> Model:
     return model
 
 
-def _format_limit(operation: Operation) -> str:
-    return "" if operation.max_rank is None else f" up to {operation.max_rank}"
+@dataclass(slots=True)
+class Count:
+    """The counts of one model.
+
+    Attributes:
+        successes: the number of successful requests.
+        success_ns: the total duration of the successful requests in nanoseconds.
+        failures: the number of failed requests.
+        failure_ns: the total duration of the failed requests in nanoseconds.
+        last_ms: the time of the last success, in milliseconds since the epoch.
+    """
+
+    successes: int = 0
+    success_ns: int = 0
+    failures: int = 0
+    failure_ns: int = 0
+    last_ms: int = 0
+
+
+class Statistics:
+    """The counts of all models."""
+
+    def __init__(self) -> None:
+        """Starts with all counts at zero."""
+        self._lock = threading.Lock()  # this lock is only held while the counts are changed or read
+        self._counts = {name: Count() for name in MODELS}
+
+    def count(self, model: str, began_ns: int, *, is_success: bool = True) -> None:
+        """Counts a request, which began at `began_ns` by `time.perf_counter_ns`."""
+        now, took = time.time_ns() // 1_000_000, time.perf_counter_ns() - began_ns
+        with self._lock:
+            count = self._counts[model]
+            if is_success:
+                count.successes += 1
+                count.success_ns += took
+                count.last_ms = now
+            else:
+                count.failures += 1
+                count.failure_ns += took
+
+    def read(self, model: str) -> Count:
+        """Returns the current counts of a model."""
+        with self._lock:
+            return replace(self._counts[model])

@@ -20,18 +20,15 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeErro
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_RANK, Limits
 from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, check_rank
-from tensor_reshape.server.oip.contents import pack_contents
-from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatype, format_names
+from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatype, format_names, pack_contents
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
-from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
-from tensor_reshape.server.oip.response_caches import Spans
+from tensor_reshape.server.oip.raw_contents import Spans, Split, find_header_limit
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
-_CHOICES = {"bool": "bool_param", "string": "string_param"}
 _BOOLS = ("false", "true")
 _UNAVAILABLE = {
     "classification": "this server does not classify",
@@ -123,7 +120,13 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
-    message: InferRequest = parse_message(_REQUEST, check_parsable(raw, find_header_limit(limits)))
+    limit = find_header_limit(limits)
+    if len(raw) > limit:
+        text = (
+            f"the message is not an inference.ModelInferRequest, or has an unusual encoding and more than {limit} bytes"
+        )
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
+    message: InferRequest = parse_message(_REQUEST, raw)
     return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
 
 
@@ -202,7 +205,7 @@ def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any: 
     if key not in parameters:  # `in` is used, because reading a missing key of this map would create an entry
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
-    if choice != _CHOICES[kind]:
+    if choice != f"{kind}_param":
         message = f"parameters[{key}] must be a {kind}; the request has {choice or 'no value'}"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{key}]", key=key, have=choice)
     return getattr(parameters[key], choice)

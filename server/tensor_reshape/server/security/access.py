@@ -8,18 +8,14 @@
 - If the configuration requires neither certificates nor tokens, the server has no access gate.
 """
 
-import ssl
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.security.certificates import Certificates
-from tensor_reshape.server.security.identities import read_identities
-from tensor_reshape.server.security.permissions import Permissions
-from tensor_reshape.server.security.reloads import Reloaded
+from tensor_reshape.server.security.permissions import Permissions, read_identities
 from tensor_reshape.server.security.tokens import Tokens
 
 AUTHORIZATION_KEY = "authorization"
@@ -30,12 +26,12 @@ _NOT_PERMITTED = "this caller may not call this method"
 
 
 class Access:
-    """The access rules of a server.
+    """The access rules of a server, which admit only permitted calls.
 
     Attributes:
         certificates: the certificates for TLS, or None for plain text.
-        gates: the gates that check calls. The tuple is empty if the configuration requires neither certificates nor
-            tokens.
+        gates: this object as the gate that checks calls. The tuple is empty if the configuration requires neither
+            certificates nor tokens.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
@@ -48,47 +44,19 @@ class Access:
         Raises:
             ConfigError: a file is invalid.
         """
+        rules = config.authorization_file
         self.certificates = None if config.tls is None else Certificates(config.tls)
-        tokens = None if config.token_file is None else Tokens(config.token_file)
-        permissions = (
-            None if config.authorization_file is None else Permissions(config.authorization_file, frozenset(methods))
-        )
-        gate = AccessGate(tokens, permissions, reads_certificates=config.tls_client_ca is not None)
-        self.gates: tuple[Gate, ...] = (gate,) if config.authenticates else ()
-        self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
-
-    @property
-    def find_context(self) -> Callable[[], ssl.SSLContext] | None:
-        """The function that returns the TLS context for a connection of the HTTP port, or None without TLS."""
-        return None if self.certificates is None else self.certificates.find_context
+        self._tokens = None if config.token_file is None else Tokens(config.token_file)
+        self._permissions = None if rules is None else Permissions(rules, frozenset(methods))
+        # Without certificates of clients, the gate saves five microseconds for each call.
+        self._reads_certificates = config.tls_client_ca is not None
+        self.gates: tuple[Gate, ...] = (self,) if config.authenticates else ()
 
     def reload_changed_files(self) -> None:
         """Reloads the files that have changed. One thread must call this method every RELOAD_SECONDS."""
-        for one in self._files:
-            one.reload_if_changed()
-
-
-class AccessGate:
-    """Admits only permitted calls."""
-
-    def __init__(
-        self,
-        tokens: Tokens | None,
-        permissions: Permissions | None,
-        *,
-        reads_certificates: bool,
-    ) -> None:
-        """Creates a gate with the given requirements.
-
-        Args:
-            tokens: the valid tokens, or None if no token is required.
-            permissions: the permitted methods, or None if every admitted client may call every method.
-            reads_certificates: whether clients have certificates. If clients have no certificates, the gate saves five
-                microseconds for each call.
-        """
-        self._tokens = tokens
-        self._permissions = permissions
-        self._reads_certificates = reads_certificates
+        for one in (self.certificates, self._tokens, self._permissions):
+            if one is not None:
+                one.reload_if_changed()
 
     def admit(self, info: CallInfo) -> None:
         """Admits a call and records its identity, which comes from its token or from the first name in its certificate.
@@ -97,7 +65,11 @@ class AccessGate:
             ReshapeError: the reason is UNAUTHENTICATED or PERMISSION_DENIED.
         """
         # The token is checked first, because checking a token takes less time than reading a certificate.
-        identities = [] if self._tokens is None else [_find_owner(self._tokens, info)]
+        identities: list[str] = []
+        if self._tokens is not None:
+            identities.append(self._tokens.find_identity(info.find_values(AUTHORIZATION_KEY)))
+            if not identities[0]:
+                raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, _UNKNOWN)
         identities += read_identities(info.read_tls()) if self._reads_certificates else []
         info.identity = next(iter(identities), "")
         if self._permissions is not None and not self._permissions.permit(identities, info.method):
@@ -105,10 +77,3 @@ class AccessGate:
 
     def leave(self, info: CallInfo) -> None:
         """Does nothing, because the access gate keeps no data about calls."""
-
-
-def _find_owner(tokens: Tokens, info: CallInfo) -> str:
-    identity = tokens.find_identity(info.find_values(AUTHORIZATION_KEY))
-    if not identity:
-        raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, _UNKNOWN)
-    return identity

@@ -46,10 +46,6 @@ class Certificates(Reloaded[TlsContents]):
         paths = [files.certificate, files.key, *([files.client_ca] if files.client_ca else [])]
         super().__init__("certificates", paths, partial(_load, files))
 
-    def find_context(self) -> ssl.SSLContext:
-        """Returns the TLS context for a connection of the HTTP port, with the current files."""
-        return self.value.context
-
 
 def _load(files: TlsFiles) -> TlsContents:
     key, chain = read_file(files.key), read_file(files.certificate)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.security.identities import TOKEN_KIND, TOKEN_NAME
+from tensor_reshape.server.security.permissions import TOKEN_KIND, TOKEN_NAME
 from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 MAX_TOKENS = 256

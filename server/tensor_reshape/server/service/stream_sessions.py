@@ -8,8 +8,8 @@ are.
 
 from collections.abc import Callable, Iterator
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
-from tensor_reshape.rules.inference import infer_shape
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.inference import expects_product, infer_shape
 from tensor_reshape.rules.layouts import check_data_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.server.config import COST_FACTOR
@@ -52,7 +52,8 @@ class StreamSession:
         self._size = 0  # the size of the tensor in bytes, according to its header
         # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
         self._received = 0
-        self._found: Chunk | None = None  # a chunk that `estimate` has parsed and `receive` has not used yet
+        # the last message that `estimate` has received, and its content, if `receive` has not used it yet
+        self._found: tuple[bytes, ReshapeCall | Chunk | None] = (b"", None)
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
@@ -61,9 +62,9 @@ class StreamSession:
         Raises:
             ReshapeError: the error that ends the stream.
         """
-        found, self._found = self._found, None
-        # If the message is a large chunk, `estimate` has already parsed the chunk.
-        message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
+        (estimated, message), self._found = self._found, (b"", None)
+        if message is None or estimated is not raw:
+            message = decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
         else:
@@ -77,10 +78,14 @@ class StreamSession:
         """
         if self.collected is not None:
             return Estimate(takes_long=True, needed_bytes=0)
-        if len(raw) > LIGHT_HEADER_BYTES:
-            self._found = find_chunk(raw)
-        takes_long = len(raw) > LIGHT_HEADER_BYTES and self._found is None
-        return Estimate(takes_long, COST_FACTOR * len(raw))
+        is_large = len(raw) > LIGHT_HEADER_BYTES
+        try:
+            message = find_chunk(raw) if is_large else decode_stream_request(raw, self._limits)
+        except ReshapeError:  # `receive` raises it again
+            message = None
+        self._found = raw, message
+        needs_search = isinstance(message, ReshapeCall) and expects_product(message.question)
+        return Estimate(needs_search or (is_large and message is None), COST_FACTOR * len(raw))
 
     @property
     def is_between_tensors(self) -> bool:

@@ -1,1 +1,1 @@
-"""Counters and gauges of a server, and the HTTP port that Prometheus scrapes."""
+"""The log lines of calls, their metrics and their traces, and the port that Prometheus scrapes."""

@@ -1,7 +1,7 @@
-"""The log lines of calls.
+"""The log lines of calls, and the logs of calls that the configuration can enable: the access log and tracing.
 
 The server logs a line for each rejected or failed call. For calls that were refused before they began, it logs at most
-one line a second for each address. The access log is in the module `access_logs`.
+one line a second for each address. The access log has a line for each call that is over, at the level DEBUG.
 
 - The log line of a call that has begun contains the client, the status and the request id. A log line contains no part
   of a message. The request id is the only part of a call's metadata in a log line, and the module `call_info` checks
@@ -14,17 +14,25 @@ one line a second for each address. The access log is in the module `access_logs
 - If a message exceeds the size limit, gRPC's core rejects the call, and the handlers log the rejection.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
-  `process.log_queue`). At the level DEBUG, the number is not limited, and the access log has a line for each call.
+  `process.log_queue`). At the level DEBUG, the number is not limited.
 - A call never waits until its log line is written.
+- The logs start before the server and end after the server, so the last calls are logged and traced.
+- The modules of tracing are not imported unless tracing is enabled.
 """
 
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.runtime.lazy_imports import describe_missing
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.statuses import INTERNAL
+from tensor_reshape.server.config import Config, ConfigError
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.telemetry.tracing import Tracing
+
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
@@ -68,17 +76,14 @@ def log_refusal(address: str) -> None:
     _LOGGER.info("refused", extra={"address": address, "code": "RESOURCE_EXHAUSTED", "reason": "SERVER_BUSY"})
 
 
-def log_unknown_method(method: str) -> None:
-    """Writes the log line of a call whose method does not exist."""
+def log_unknown_method(method: str, code: str = "UNIMPLEMENTED") -> None:
+    """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call."""
     if _LOGGER.isEnabledFor(logging.INFO):
-        _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
+        _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": code})
 
 
 def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
-    """Returns the known fields of a log line.
-
-    The access log and the lines of rejected or failed calls have these fields.
-    """
+    """Returns the fields that the access log and the lines of rejected or failed calls have."""
     values = {
         "method": info.method,
         "code": result.code,
@@ -89,3 +94,67 @@ def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[st
         "request_id": info.request_id,
     }
     return {name: value for name, value in values.items() if value != ""}
+
+
+class AccessLog:
+    """Writes a line for each call when the call is over (see `CallLog`).
+
+    Each call returns its request id even if the call succeeds.
+    """
+
+    def chooses(self, metadata: Metadata) -> bool:
+        """Chooses every call (see `CallLog`)."""
+        del metadata
+        return True
+
+    def begin(self, info: CallInfo) -> None:
+        """Adds the request id to the trailing metadata (see `CallLog`)."""
+        info.return_request_id()
+
+    def write(self, call: EndedCall) -> None:
+        """Writes the line (see `CallLog`)."""
+        values = describe_call(call.info, call.result or GONE, time.monotonic() - call.began)
+        values |= {
+            "request_messages": call.request_messages,
+            "request_bytes": call.request_bytes,
+            "response_messages": call.response_messages,
+            "response_bytes": call.response_bytes,
+        }
+        _LOGGER.debug("call", extra=values)
+
+
+class Watchers:
+    """The logs of calls of one process.
+
+    Attributes:
+        logs: the configured logs.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Starts the logs that `config` enables, or raises a ConfigError (see `start_tracing`)."""
+        self._tracing = start_tracing() if config.tracing else None
+        self.logs: list[CallLog] = [AccessLog()] if config.log_level == "debug" else []
+        if self._tracing is not None:
+            self.logs.append(self._tracing.log)
+
+    def end(self) -> None:
+        """Sends the remaining spans."""
+        if self._tracing is not None:
+            self._tracing.end()
+
+
+def start_tracing() -> "Tracing":
+    """Starts to send spans to OpenTelemetry.
+
+    Raises:
+        ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
+    """
+    try:
+        from tensor_reshape.server.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional extra
+
+        return Tracing()
+    except ImportError as error:
+        raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
+    except (ValueError, OSError) as error:  # even an import of OpenTelemetry fails if one of its variables is invalid
+        message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
+        raise ConfigError(message) from error

@@ -181,7 +181,7 @@ def supervise(config: Config) -> None:
         for worker in workers:
             stack.callback(worker.close)  # no worker outlives the supervisor
         if config.metrics_listen is not None:
-            from tensor_reshape.server.telemetry.worker_metrics import serve_workers  # noqa: PLC0415 - needs memory
+            from tensor_reshape.server.telemetry.prometheus import serve_workers  # noqa: PLC0415 - needs memory
 
             metrics = stack.enter_context(serve_workers(config.metrics_listen, workers))
         ports = {"health_address": health, "http_address": http, "metrics_address": metrics}

@@ -14,8 +14,7 @@ from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.http import import_server
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals, stop
-from tensor_reshape.server.telemetry.counted_methods import list_methods
-from tensor_reshape.server.telemetry.shared_counters import SharedCounters
+from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
 from tensor_reshape.server.workers.supervisor import BEAT
 
 if TYPE_CHECKING:

@@ -1,0 +1,213 @@
+"""Serves the metrics of all processes to Prometheus.
+
+The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
+connection has a thread. Therefore, use an address that only a trusted network can reach. The metrics port closes a
+connection on which nothing arrives for `SILENT_SECONDS`.
+
+- The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
+  have the same metrics.
+- The page omits the metrics of a method until the first call of the method has finished. After this call, the page has
+  a counter of the method for each status code that this server returns, even if the count is zero. An alert can
+  therefore detect the first call with a status code.
+"""
+
+import logging
+import os
+import platform
+import socket
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from http.server import ThreadingHTTPServer
+from importlib.metadata import version
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.process.engines import name_engine
+from tensor_reshape.server.process.listeners import take
+from tensor_reshape.server.telemetry import metrics
+from tensor_reshape.server.telemetry.metrics import Family, Labels, SharedCounters
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.workers.supervisor import Worker
+
+
+PROCESS_PREFIX = "tensor_reshape_worker"
+"""The prefix of the names of metrics about the process of each worker."""
+
+_RETURNED_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in Reason)})
+_Values = Mapping[Labels, Sequence[float]]
+
+
+class Source(NamedTuple):
+    """A worker process, or the only process of a server without workers.
+
+    Attributes:
+        worker: the number of the worker, from 1.
+        counters: the metrics of the process.
+        pid: the process identifier, or None if no process runs now.
+        serves: whether the process serves calls, according to its last message to the supervisor.
+        restarts: the number of times that the worker process was replaced.
+        missed_heartbeats: the number of times that the worker process was killed because it sent no more heartbeats.
+    """
+
+    worker: int
+    counters: SharedCounters
+    pid: int | None
+    serves: bool = True
+    restarts: int = 0
+    missed_heartbeats: int = 0
+
+
+class ServerCollector(Collector):
+    """The metrics of one server."""
+
+    def __init__(self, list_sources: Callable[[], Sequence[Source]]) -> None:
+        """Creates a collector for the metrics of all processes of a server, which `list_sources` returns."""
+        self._list_sources = list_sources
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields all metrics."""
+        sources = self._list_sources()
+        sums = {family: _sum(family, sources) for family in metrics.PROCESS_FAMILIES}
+        called = {(service, method) for (service, method, _), (number,) in sums[metrics.CALLS].items() if number}
+        for family, values in sums.items():
+            shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
+            yield build_metric(family, shown)
+        versions = platform.python_version(), version("grpcio"), version("protobuf")
+        yield build_metric(metrics.BUILD, {(version("tensor-reshape"), name_engine(), *versions): [1]})
+        yield build_metric(metrics.WORKERS, {(): [len(sources)]})
+        yield build_metric(metrics.SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
+        yield build_metric(metrics.RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
+        missed: dict[Labels, list[float]] = {(str(source.worker),): [source.missed_heartbeats] for source in sources}
+        yield build_metric(metrics.MISSED_HEARTBEATS, missed)
+        yield from _collect_processes(sources)
+
+
+def build_registry(list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
+    """Returns the metrics of a server (see `ServerCollector`) and of this process."""
+    registry = CollectorRegistry()
+    registry.register(ServerCollector(list_sources))
+    ProcessCollector(registry=registry)
+    return registry
+
+
+def build_metric(family: Family, values: _Values) -> Metric:
+    """Returns the metric in the form of prometheus_client.
+
+    `values` has the numbers for each combination of label values.
+    """
+    if family.kind == metrics.HISTOGRAM:
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        bounds = (*map(floatToGoString, family.buckets), "+Inf")
+        for labels, (*counts, total) in values.items():
+            histogram.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
+        return histogram
+    make = CounterMetricFamily if family.kind == metrics.COUNTER else GaugeMetricFamily
+    metric = make(family.name, family.help, labels=family.labels)
+    for labels, (number,) in values.items():
+        metric.add_metric(labels, number)
+    return metric
+
+
+def _sum(family: Family, sources: Sequence[Source]) -> _Values:
+    """Returns the sums of a metric over all processes. The sums of a gauge include only running processes."""
+    every = [source.counters for source in sources if family.kind != metrics.GAUGE or source.pid is not None]
+    return {
+        labels: [sum(counters.cells[family][labels][index] for counters in every) for index in range(family.width)]
+        for labels in sources[0].counters.cells[family]
+    }
+
+
+def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: Collection[Labels]) -> bool:
+    if "method" not in family.labels:
+        return True
+    service, method, *code = labels
+    return (service, method) in called and (not code or any(numbers) or code[0] in _RETURNED_CODES)
+
+
+def _collect_processes(sources: Sequence[Source]) -> Iterator[Metric]:
+    """Yields prometheus_client's process metrics of each worker, with the label `worker`."""
+    found: dict[str, Metric] = {}
+    for source in sources:
+        if source.pid is None:
+            continue
+        for metric in ProcessCollector(namespace=PROCESS_PREFIX, pid=partial(int, source.pid), registry=None).collect():
+            kept = found.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+            for sample in metric.samples:
+                kept.add_sample(sample.name, {"worker": str(source.worker)}, sample.value)
+    yield from found.values()
+
+
+SILENT_SECONDS = 2.0
+"""Seconds that the metrics port waits to receive a part of a request or to send a part of a response."""
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class _Handler(MetricsHandler):
+    timeout = SILENT_SECONDS
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, listener: socket.socket, registry: Collector) -> None:
+        super().__init__(listener.getsockname(), _Handler.factory(registry), bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_activate()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as socketserver has it
+        """Logs an error, unless the connection has failed.
+
+        Without this method, the standard library would write the error to stderr.
+        """
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            _LOGGER.error("bug", exc_info=error)
+
+
+@contextmanager
+def serve_metrics(address: str, registry: Collector) -> Iterator[str]:
+    """Serves the metrics of a registry during the `with` block, and yields the address with its bound port.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    real, listeners = take(address)
+    with ExitStack() as stack:
+        for listener in listeners:
+            server = stack.enter_context(_Server(listener, registry))
+            threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+            stack.callback(server.shutdown)
+        _LOGGER.info("listening for metrics", extra={"address": real})
+        yield real
+
+
+def serve_workers(address: str, workers: "Sequence[Worker]") -> AbstractContextManager[str]:
+    """Gives each worker memory for its metrics, serves all metrics, and yields the address with its bound port.
+
+    The metrics port has its own threads, so a request does not block the supervisor.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    every = []
+    for worker in workers:
+        worker.counters = os.memfd_create("tensor-reshape-metrics")
+        every.append(SharedCounters(metrics.list_methods(), worker.counters))
+
+    def list_sources() -> list[Source]:
+        return [
+            Source(worker.number, counters, worker.pid, worker.serves, max(0, worker.starts - 1), worker.hangs)
+            for worker, counters in zip(workers, every, strict=True)
+        ]
+
+    return serve_metrics(address, build_registry(list_sources))

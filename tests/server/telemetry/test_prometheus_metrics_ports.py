@@ -1,0 +1,115 @@
+"""The HTTP port for Prometheus."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from http_calls import connect, receive_all
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.telemetry import prometheus
+from tensor_reshape.server.telemetry.prometheus import serve_metrics
+
+ANY = "127.0.0.1:0"
+GET = b"GET /metrics HTTP/1.1\r\n\r\n"
+WAIT_SECONDS = 60.0
+
+
+class Page(Collector):
+    """A metric with `size` characters of help. Each exception in `failures` is raised once before."""
+
+    def __init__(self, size: int = 1, failures: list[Exception] | None = None) -> None:
+        self._size = size
+        self._failures = failures or []
+
+    def collect(self) -> Iterator[Metric]:
+        if self._failures:
+            raise self._failures.pop()
+        yield GaugeMetricFamily("answer", "x" * self._size, value=42)
+
+
+def ask(address: str, request: bytes = GET) -> tuple[bytes, bytes]:
+    """Returns the first line and the body of the response."""
+    with connect(address) as connection:
+        connection.sendall(request)
+        head, _, body = receive_all(connection).partition(b"\r\n\r\n")
+    return head.partition(b"\r\n")[0], body
+
+
+def test_metrics_port_returns_the_metrics_page():
+    with serve_metrics(ANY, Page()) as address:
+        status, page = ask(address)
+    assert status == b"HTTP/1.0 200 OK"
+    assert page.splitlines() == [b"# HELP answer x", b"# TYPE answer gauge", b"answer 42.0"]
+
+
+def test_metrics_port_rejects_invalid_requests():
+    answers = {
+        b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n": b" 501 ",
+        b"\x16\x03\x01\x02\x00\r\nHost: a\r\n\r\n": b"code: 400",
+        b"GET /metrics HTTP/1.1\r\nX: ".ljust(70_000, b"x") + b"\r\n\r\n": b" 431 ",
+    }
+    with serve_metrics(ANY, Page()) as address:
+        for request, status in answers.items():
+            assert status in b" ".join(ask(address, request))
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus._Handler, "timeout", 0.5)
+
+
+def join_threads() -> None:
+    """Waits for the threads of all connections, which have the name of the server's method."""
+    for thread in threading.enumerate():
+        if "process_request" in thread.name:
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_metrics_port_closes_connections_without_a_request():
+    with serve_metrics(ANY, Page()) as address, ExitStack() as stack:
+        silent = [stack.enter_context(connect(address)) for _ in range(10)]
+        assert ask(address)[0] == b"HTTP/1.0 200 OK"
+        assert [receive_all(connection) for connection in silent] == [b""] * 10
+
+
+@pytest.mark.usefixtures("hasty")
+def test_metrics_port_closes_connections_that_do_not_read():
+    # The page exceeds the socket buffers.
+    with serve_metrics(ANY, Page(1 << 24)) as address, connect(address) as connection:
+        connection.sendall(GET)
+        assert connection.recv(1) == b"H"
+        join_threads()
+        assert len(receive_all(connection)) < 1 << 24
+
+
+def test_failed_metrics_scrape_is_logged_and_the_next_succeeds(caplog: pytest.LogCaptureFixture):
+    with serve_metrics(ANY, Page(failures=[ValueError("secret")])) as address:
+        assert ask(address) == (b"", b"")
+        assert ask(address)[0] == b"HTTP/1.0 200 OK"
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["bug"]
+
+
+def test_metrics_port_frees_its_address_when_it_stops():
+    with serve_metrics(ANY, Page()) as address:
+        with pytest.raises(ConfigError, match="cannot listen on"), serve_metrics(address, Page()):
+            pytest.fail("two ports have one address")
+        assert ask(address)[0] == b"HTTP/1.0 200 OK"
+    with serve_metrics(address, Page()) as again:
+        assert ask(again)[0] == b"HTTP/1.0 200 OK"
+
+
+def test_metrics_port_listens_on_all_addresses_of_a_host_name():
+    with serve_metrics("localhost:0", Page()) as address:
+        port = int(address.rpartition(":")[2])
+        for family, _, _, _, place in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):
+            with socket.socket(family, socket.SOCK_STREAM) as connection:
+                connection.connect(place)
+                connection.sendall(GET)
+                assert receive_all(connection).startswith(b"HTTP/1.0 200 OK")

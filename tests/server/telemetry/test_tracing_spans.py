@@ -1,0 +1,97 @@
+"""Calls become spans with their times, methods and results."""
+
+import time
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.server.calls.call_info import CallInfo, record_response
+from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.engine.lifecycle import State
+from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.telemetry.tracing import CallSampling, SpanLog
+from tensor_reshape.wire.inference import build_infer_response
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.reshapes import encode_accept, encode_response_header
+from tensor_reshape.wire.tensors import TensorView
+
+METHOD = "/tensor_reshape.v1.ReshapeService/StaticReshape"
+OUTPUT = encode_response_header(DataType.U8, (2, 1, 3), 6) + bytes(6)
+ANSWERS = {  # responses by method, each of rank 3
+    "StaticReshape": OUTPUT,
+    "DynamicReshape": OUTPUT,
+    "Reshape": OUTPUT,
+    "StreamReshape": encode_accept(TensorView(DataType.U8, (2, 1, 3), None, memoryview(b""))),
+    "InferShape": build_infer_response(ShapeAnswer((2, 1, 3))).SerializeToString(),
+}
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def log(exporter: InMemorySpanExporter) -> SpanLog:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return SpanLog(provider.get_tracer("test"), CallSampling({}))
+
+
+def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:
+    began = time.monotonic() - 1.5
+    record = CallRecord(CallInfo(method, ()), method, "", began, State.DONE, began, result=result)
+    record.seconds = {"waiting": 0.25, "working": 1.0, "ending": 0.25}
+    return record
+
+
+def test_call_span_has_the_times_and_method_of_the_call(log: SpanLog, exporter: InMemorySpanExporter):
+    log.write(build_record(CallResult("OK")))
+    (span,) = exporter.get_finished_spans()
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert span.end_time - span.start_time >= 1_500_000_000
+    expected = {
+        "rpc.system": "grpc",
+        "rpc.service": "tensor_reshape.v1.ReshapeService",
+        "rpc.method": "StaticReshape",
+        "tensor_reshape.waiting_seconds": 0.25,
+        "tensor_reshape.working_seconds": 1.0,
+    }
+    assert dict(span.attributes or {}).items() >= expected.items()
+
+
+def test_only_server_failures_mark_spans_as_errors(log: SpanLog, exporter: InMemorySpanExporter):
+    for result, code, status in (
+        (CallResult("OK"), 0, StatusCode.UNSET),
+        (CallResult("INVALID_ARGUMENT", "VOLUME_MISMATCH"), 3, StatusCode.UNSET),
+        (CallResult("RESOURCE_EXHAUSTED", "SERVER_BUSY"), 8, StatusCode.UNSET),
+        (CallResult("INTERNAL", "INTERNAL_ERROR"), 13, StatusCode.ERROR),
+        (None, 1, StatusCode.UNSET),
+    ):
+        log.write(build_record(result))
+        *_, span = exporter.get_finished_spans()
+        assert (dict(span.attributes or {})["rpc.grpc.status_code"], span.status.status_code) == (code, status)
+        assert span.status.description == ("INTERNAL_ERROR" if status is StatusCode.ERROR else None)
+
+
+@pytest.mark.parametrize("method", ANSWERS)
+def test_call_span_has_the_output_rank(log: SpanLog, exporter: InMemorySpanExporter, method: str):
+    record = build_record(CallResult("OK"), f"/{SERVICE}/{method}")
+    record_response(record.info, ANSWERS[method])
+    log.write(record)
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {})["tensor_reshape.rank"] == 3
+
+
+def test_call_span_has_no_rank_without_an_output_shape(log: SpanLog, exporter: InMemorySpanExporter):
+    record = build_record(CallResult("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
+    record_response(record.info, b"\x0a\x00")
+    log.write(record)
+    (span,) = exporter.get_finished_spans()
+    assert "tensor_reshape.rank" not in dict(span.attributes or {})
