@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.summaries import build_summary, read_summary, write_summary
+from benchmarks.tables import build_summary, read_summary, write_summary
 
 from documents import README, ROOT
 
