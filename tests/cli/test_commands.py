@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import PROGRAM, SIX, ask
+from command_line import PROGRAM, SIX, ask, run_on_terminal, strip_styles
 from server_processes import ServerProcess
-from terminals import run_on_terminal, strip_styles
 
 
 def test_health_command_prints_serving(server: ServerProcess):

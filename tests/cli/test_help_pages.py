@@ -2,8 +2,7 @@
 
 import pytest
 
-from command_line import PROGRAM, run_command
-from terminals import run_on_terminal, strip_styles
+from command_line import PROGRAM, run_command, run_on_terminal, strip_styles
 
 
 @pytest.mark.parametrize("command", [(), ("infer",), ("serve",)], ids=str)

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from command_line import PROGRAM
+from command_line import PROGRAM, run_on_terminal, strip_styles
 from server_processes import ServerProcess
 from tensor_reshape.cli.progress_bars import LEAST_BYTES, draw_progress
-from terminals import run_on_terminal, strip_styles
 
 
 def test_pipe_shows_no_progress_bar():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from both_clients import CLIENTS, open_client
-from reshape_messages import encode_reshape_response
+from plain_requests import encode_reshape_response
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ResponseError, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from in_process import run_stock
-from reshape_messages import encode_reshape_response
+from plain_requests import encode_reshape_response
 from tensor_reshape.client import Client, InvalidRequestError, ResponseError, TensorReshapeError
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.tensors import TensorView

@@ -16,17 +16,13 @@ QUERIES = {
 
 
 class Asked:
-    """A service of the queries above.
-
-    Attributes:
-        queries: executes them.
-        read: the names that were decoded, in this order.
-    """
+    """A service of the queries above."""
 
     def __init__(self) -> None:
         self.service = ReshapeService(DEFAULT_LIMITS)
+        # executes them
         self.queries = EncodedQueries(self.service, self._read, lambda answer: str(answer.dims).encode())
-        self.read: list[bytes] = []
+        self.read: list[bytes] = []  # the names that were decoded, in this order
 
     def _read(self, raw: bytes) -> ShapeRequest:
         self.read.append(raw)
