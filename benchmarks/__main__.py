@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import summaries
 from benchmarks.contestants import OWN
 from benchmarks.environments import (
     PEERS,
@@ -28,7 +27,7 @@ from benchmarks.environments import (
 )
 from benchmarks.rounds import Entry, Pace, measure_group
 from benchmarks.suites.ab import BASE
-from benchmarks.tables import RUNS, Table
+from benchmarks.tables import RUNS, Table, write_summary
 
 _USEFUL = "useful"
 _SUITES = (_USEFUL, "ab")
@@ -62,7 +61,7 @@ def main() -> None:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             options.output.write_text(report)
     if options.suite == _USEFUL and options.readme:
-        summaries.write_summary(options.readme, report)
+        write_summary(options.readme, report)
     print(report, end="")
 
 
@@ -128,9 +127,8 @@ def build_report(suite: ModuleType, environments: Mapping[str, Environment], tab
 
 
 def _open_base(against: str) -> Environment:
-    place = Path(
-        against
-    ).absolute()  # not resolved, because the interpreter of an environment is a link to the system's
+    # Not resolved, because the interpreter of an environment is a link to the system's.
+    place = Path(against).absolute()
     environment = open_environment(str(place / ".venv" / "bin" / "python" if place.is_dir() else place))
     return environment or sys.exit(f"{against}: no environment in which this project is installed")
 

@@ -1,6 +1,35 @@
-"""Contestants. A contestant is a server and a client in one environment; each suite names its contestants."""
+"""Contestants and cells.
+
+A contestant is a server and a client in one environment; each suite names its contestants. A cell is a load (a tensor
+or shape queries) of a size, and a number of concurrent clients.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+TENSOR = "tensor"
+_UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB}
+
+
+class Cell(NamedTuple):
+    """A load, its size and its clients."""
+
+    size: int  # the bytes of a tensor (a multiple of 8: float32 of shape (2, n)), or the number of queries
+    clients: int = 1  # the number of concurrent clients
+    load: str = TENSOR  # `TENSOR`, or the name of queries in `benchmarks.questions`
+    processes: int = 1  # the number of processes with clients, each with the same number of them
+
+    def __str__(self) -> str:
+        """Returns the title of the cell: "1 KiB, 16 clients, tcp", or "1,000 questions, mixed"."""
+        if self.load != TENSOR:
+            return f"{self.size:,} question{'s' * (self.size > 1)}, {self.load}"
+        where = f" in {self.processes} processes" if self.processes > 1 else ""
+        unit, factor = next((unit, factor) for unit, factor in _UNITS.items() if self.size % factor == 0)
+        return f"{self.size // factor} {unit}, {self.clients} client{'s' * (self.clients > 1)}{where}, tcp"
+
 
 OWN = "own"
 """The environment of the suite itself. `benchmarks/install-peers` makes the others in folders."""
@@ -19,30 +48,20 @@ OURS = ("{python}", "-m", "tensor_reshape.server", *_OPTIONS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contestant:
-    """A server and its client.
+    """A server and its client."""
 
-    Attributes:
-        name: the name for `--only` and the bars.
-        label: the name in reports.
-        server: the command, with fields that `processes` fills in; empty if the client needs no server.
-        client: module of `benchmarks.peers` / variant, with the same fields.
-        environment: the environment of both; the Python client of the C++ server runs in our own.
-        copies: the approximate bytes of memory on both sides for each byte of a tensor in flight.
-        experiments: GRPC_EXPERIMENTS of the client; "": not set, whatever this process has.
-    """
-
-    name: str
-    label: str
-    server: tuple[str, ...]
-    client: str
-    environment: str = OWN
-    copies: float = 6
-    experiments: str = ""
+    name: str  # the name for `--only` and the bars
+    label: str  # the name in reports
+    server: tuple[str, ...]  # the command, with fields that `processes` fills in; empty if the client needs no server
+    client: str  # module of `benchmarks.peers` / variant, with the same fields
+    environment: str = OWN  # the environment of both; the Python client of the C++ server runs in our own
+    copies: float = 6  # the approximate bytes of memory on both sides for each byte of a tensor in flight
+    experiments: str = ""  # GRPC_EXPERIMENTS of the client; "": not set, whatever this process has
 
 
 def serve_peer(name: str) -> tuple[str, ...]:
     """Returns the command of the server in a module of `benchmarks.peers`."""
-    return ("{python}", "-m", "benchmarks.peers", name, "{address}")
+    return ("{python}", "-c", f"from benchmarks.peers import {name}; {name}.serve('{{address}}')")
 
 
 _EVENT = ("env", "GRPC_EXPERIMENTS=event_engine_listener", *OURS)

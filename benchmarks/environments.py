@@ -24,17 +24,11 @@ print(", ".join(f"{name} {version(name)}" for name in sys.argv[1:]))
 
 
 class Environment(NamedTuple):
-    """The environment of a contestant.
+    """The environment of a contestant."""
 
-    Attributes:
-        python: the interpreter.
-        folder: the folder of its libpython; in the C++ environment, the folder of the server.
-        versions: the versions of the relevant packages.
-    """
-
-    python: str
-    folder: str
-    versions: str
+    python: str  # the interpreter
+    folder: str  # the folder of its libpython; in the C++ environment, the folder of the server
+    versions: str  # the versions of the relevant packages
 
 
 def find_environment(name: str, peers: Path = PEERS) -> Environment | None:

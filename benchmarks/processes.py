@@ -14,7 +14,40 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environments import ROOT, Environment
-from benchmarks.meters import list_tree
+
+_PROC = Path("/proc")
+_PARENT = 1  # the index in the fields of /proc/PID/stat after the name
+
+
+def list_tree(root: int) -> list[int]:
+    """Returns the ids of a process and its descendants."""
+    stats = {int(path.name): _read(int(path.name), "stat").rpartition(")")[2].split() for path in _PROC.glob("[0-9]*")}
+    # A server that forks works in its children.
+    tree = [root]
+    for member in tree:  # the list grows during the loop
+        tree += [process for process, stat in stats.items() if stat and int(stat[_PARENT]) == member]
+    return tree
+
+
+def read_memory(root: int, *, peak: bool = False) -> int:
+    """Returns the resident bytes of the tree, or the sum of each member's peak since `reset_peak_memory`."""
+    field = "VmHWM:" if peak else "VmRSS:"
+    lines = (line for process in list_tree(root) for line in _read(process, "status").splitlines())
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def reset_peak_memory(root: int) -> None:
+    """Sets the peak to the current resident memory."""
+    for process in list_tree(root):
+        (_PROC / str(process) / "clear_refs").write_text("5")  # 5: only VmHWM, see proc(5)
+
+
+def _read(process: int, name: str) -> str:
+    try:
+        return (_PROC / str(process) / name).read_text()
+    except OSError:  # the process has ended
+        return ""
+
 
 _START_SECONDS = 60
 _STOP_SECONDS = 30
@@ -29,11 +62,7 @@ class ServerProcess:
     """A server on its own address."""
 
     def __init__(self, command: tuple[str, ...], environment: Environment) -> None:
-        """Starts the server and waits until it listens.
-
-        Raises:
-            ProcessError: the server ended, or did not listen in time.
-        """
+        """Starts the server and waits until it listens."""
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             # A free port is chosen for each server, because several servers of a group run at the same time.
@@ -75,11 +104,7 @@ class WorkerProcess:
             print(json.dumps(question), file=self._process.stdin, flush=True)
 
     def await_response(self, timeout: float) -> dict[str, Any]:
-        """Returns the response.
-
-        Raises:
-            ProcessError: the worker reports an error, has ended, or took longer than `timeout` seconds.
-        """
+        """Returns the response."""
         try:
             line = self._lines.get(timeout=timeout)
         except queue.Empty:

@@ -36,18 +36,12 @@ HOSTILE: dict[str, tuple[Sequence[DimLike] | None, Sequence[DimLike]]] = {
 
 
 def make_questions(load: str, count: int) -> list[ShapeQuery]:
-    """Returns queries, the same in every run: distinct reshapes of models, or the hostile ones repeatedly.
-
-    Args:
-        load: `MIXED` for queries about models, or `ALL_HOSTILE`.
-        count: the number of queries.
-    """
+    """Returns queries, the same in every run: distinct reshapes of models, or the hostile ones repeatedly."""
     if load == ALL_HOSTILE:
         return [_make_query(*one) for one in islice(cycle(HOSTILE.values()), count)]
     random, shapes = Random(1), dict[_Shapes, None]()  # noqa: S311 - the same in every run
-    parts = cycle(
-        _PARTS
-    )  # the part advances even if a query is a duplicate, because only some hundred queries have symbols
+    # The part advances even if a query is a duplicate, because only some hundred queries have symbols.
+    parts = cycle(_PARTS)
     while len(shapes) < count:
         shapes[_choose_shapes(random, next(parts))] = None
     return [_make_query(*one) for one in shapes]

@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Self
 
-from benchmarks.cells import KIB, MIB, TENSOR, Cell
-from benchmarks.contestants import Contestant
+from benchmarks.contestants import KIB, MIB, TENSOR, Cell, Contestant
 from benchmarks.environments import Environment
-from benchmarks.meters import read_memory, reset_peak_memory
-from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess
+from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess, read_memory, reset_peak_memory
 
 # Connections, caches and the processor's clock are stable after some hundred small calls.
 _WARM_UP_SECONDS = 0.2
@@ -34,34 +32,21 @@ _STATUS_LENGTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The number and duration of measurements.
+    """The number and duration of measurements."""
 
-    Attributes:
-        rounds: the rounds of each group.
-        seconds: the duration of each measurement; a running call is completed.
-        measures_memory: whether the servers' memory is measured.
-    """
-
-    rounds: int
-    seconds: float
-    measures_memory: bool = True
+    rounds: int  # the rounds of each group
+    seconds: float  # the duration of each measurement; a running call is completed
+    measures_memory: bool = True  # whether the servers' memory is measured
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One entry in one round.
+    """One entry in one round."""
 
-    Attributes:
-        calls: the number of completed calls.
-        seconds: from the first begin of a call to the last end.
-        p50: the median latency; with several processes, the median of their medians.
-        p99: the 99th percentile; with several processes, the greatest of theirs.
-    """
-
-    calls: int
-    seconds: float
-    p50: float
-    p99: float
+    calls: int  # the number of completed calls
+    seconds: float  # from the first begin of a call to the last end
+    p50: float  # the median latency; with several processes, the median of their medians
+    p99: float  # the 99th percentile; with several processes, the greatest of theirs
 
     @property
     def rate(self) -> float:
@@ -71,21 +56,13 @@ class Sample:
 
 @dataclass(slots=True)
 class Entry:
-    """A contestant in a cell.
+    """A contestant in a cell."""
 
-    Attributes:
-        contestant: the contestant.
-        cell: the cell.
-        status: why the entry was not measured completely; "" if it was.
-        peak_bytes: the server's peak memory above its idle memory; None if it was not measured.
-        samples: the measurements by round.
-    """
-
-    contestant: Contestant
-    cell: Cell
-    status: str = ""
-    peak_bytes: int | None = None
-    samples: dict[int, Sample] = field(default_factory=dict)
+    contestant: Contestant  # the contestant
+    cell: Cell  # the cell
+    status: str = ""  # why the entry was not measured completely; "" if it was
+    peak_bytes: int | None = None  # the server's peak memory above its idle memory; None if it was not measured
+    samples: dict[int, Sample] = field(default_factory=dict)  # the measurements by round
 
     @property
     def failure(self) -> str:

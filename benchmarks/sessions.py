@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.cells import MIB, Cell
+from benchmarks.contestants import MIB, Cell
 
 Array = npt.NDArray[Any]
 Call = Callable[[], Any]
@@ -87,7 +87,10 @@ class ThreadSession:
         """Makes calls with every client until the time is over."""
         # Threads start one after the other. Without a barrier, the first ones would be timed with fewer clients.
         barrier = threading.Barrier(len(self._calls))
-        return _join([*self._threads.map(partial(_repeat, seconds=seconds, barrier=barrier), self._calls)])
+        times = [*self._threads.map(partial(_repeat, seconds=seconds, barrier=barrier), self._calls)]
+        # From the first begin to the last end, so the time in which only some of the clients call is included.
+        begin, end = min(one[0] for one in times), max(one[1] for one in times)
+        return summarize(begin, end, [latency for one in times for latency in one[2]])
 
 
 def summarize(begin: float, end: float, latencies: Sequence[float]) -> dict[str, float]:
@@ -95,12 +98,6 @@ def summarize(begin: float, end: float, latencies: Sequence[float]) -> dict[str,
     ordered = sorted(latencies)
     p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
     return {"calls": len(ordered), "begin": begin, "end": end, "p50": statistics.median(ordered), "p99": p99}
-
-
-def _join(times: Sequence[_Times]) -> dict[str, float]:
-    # From the first begin to the last end, so the time in which only some of the clients call is included.
-    begin, end = min(one[0] for one in times), max(one[1] for one in times)
-    return summarize(begin, end, [latency for one in times for latency in one[2]])
 
 
 def _repeat(call: Call, seconds: float, barrier: threading.Barrier) -> _Times:

@@ -1,6 +1,16 @@
-"""Markdown tables of a report. A run writes them, and the summary for the README reads them."""
+"""Markdown tables of a report, and the table in the README, which has only figures of the report.
 
+1. A summary depends only on the report's text, so a test can check that both agree.
+2. It has no figures of a run that is too short for a verdict.
+3. It is between two markers. Writing it keeps the rest of the page.
+"""
+
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
+
+LEAST_ROUNDS = 8
+"""The rounds of a verdict. The quartiles of fewer rounds are too random."""
 
 BARS, RUNS, SUMMARY = "Bars", "Runs", "What a user gets"
 
@@ -29,3 +39,42 @@ def read_tables(text: str) -> list[Table]:
         if head:
             tables.append(Table(title, head, rows[1:]))
     return tables
+
+
+_BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
+_ROUNDS = 2
+"""The column of the rounds of a run."""
+
+
+def build_summary(report: str) -> str:
+    """Returns the table for a report's text. Each of its cells is a cell of the report."""
+    tables = {table.title: table for table in read_tables(report)}
+    is_long = all(int(run[_ROUNDS]) >= LEAST_ROUNDS for run in tables[RUNS].rows)
+    _, commit, rounds, *_ = tables[RUNS].rows[-1]
+    note = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
+    note += f"; {find_machine(report)}; commit {commit}. `python -m benchmarks --useful` measures it again."
+    summary = tables[SUMMARY]
+    rows = summary.rows if is_long else [(text, *"-" * len(cells)) for text, *cells in summary.rows]
+    _, *lines = str(Table("", summary.head, rows)).split("\n\n", 1)
+    return "\n\n".join([note, *lines])
+
+
+def find_machine(report: str) -> str:
+    """Returns the first line of a report's description of the machine."""
+    machine: str = re.findall(r"^- (.*)$", report, re.MULTILINE)[0]
+    return machine
+
+
+def read_summary(page: Path) -> str:
+    """Returns the text between the markers of a page."""
+    return page.read_text().partition(_BEGIN)[2].partition(_END)[0].strip("\n")
+
+
+def write_summary(page: Path, report: str) -> None:
+    """Replaces the text between the markers of a page."""
+    before, begin, rest = page.read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        message = f"{page}: no {_BEGIN} and {_END}"
+        raise ValueError(message)
+    page.write_text(f"{before}{_BEGIN}\n{build_summary(report)}\n{_END}{after}")

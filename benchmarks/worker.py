@@ -19,7 +19,7 @@ import sys
 from contextlib import ExitStack
 from typing import Any
 
-from benchmarks.cells import Cell
+from benchmarks.contestants import Cell
 from benchmarks.sessions import Job, Session
 
 _ERROR_LENGTH = 200

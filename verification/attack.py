@@ -18,7 +18,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from attack_bounds import Attack
 from attack_runs import Row, attack_address, run_attacks
 from attacks import ATTACKS
 from proxies import EDGES
@@ -29,24 +28,18 @@ GOAL_RATIO = 1.5
 _HEADER = "| attack | p50 | p99 | health | HTTP | rejected | lost | MiB | back |\n|---|" + "---:|" * 8
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
+def main() -> int:
+    """Runs the attacks. The status is 1 if other clients were affected more than the limits allow."""
     parser = argparse.ArgumentParser("scripts/verify attack", description=__doc__)
     parser.add_argument("--list", action="store_true", help="list the attacks")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=ATTACKS, default=[])
     parser.add_argument("--seconds", type=float, default=3.0, help="duration of each attack")
     parser.add_argument("--repeat", type=int, default=1, help="number of runs of each attack")
-    parser.add_argument(
-        "--proxy", choices=[proxy.name for proxy in EDGES], help="proxy in front of the server; default: none"
-    )
+    proxies = [proxy.name for proxy in EDGES]
+    parser.add_argument("--proxy", choices=proxies, help="proxy in front of the server; default: none")
     parser.add_argument("--workers", nargs="+", type=int, default=(1, 2))
     parser.add_argument("--address", help="attack this address, for example a proxy, and start no server")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Runs the attacks. The status is 1 if other clients were affected more than the limits allow."""
-    arguments = parse_arguments()
+    arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(f"{name:24} {attack.sentence}" for name, attack in ATTACKS.items()))
         return 0
@@ -71,15 +64,17 @@ def run(arguments: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
     """Yields the rows of each number of workers, or of the address."""
     proxy = next((proxy for proxy in EDGES if proxy.name == arguments.proxy), None)
     calm = ["no-attack"] if any(ATTACKS[name].is_http for name in arguments.only) else []
-    names = [*calm, *arguments.only] or [name for name, attack in ATTACKS.items() if runs(attack, arguments)]
+    is_foreign = bool(arguments.proxy or arguments.address)
+    own = [name for name, attack in ATTACKS.items() if not (attack.is_http if is_foreign else attack.needs_proxy)]
+    names = [*calm, *arguments.only] or own
     attacks = [ATTACKS[name] for name in names] * arguments.repeat
     if arguments.address:
         yield arguments.address, attack_address(attacks, arguments.seconds, arguments.address)
         return
     title = "no proxy" if proxy is None else proxy.find_version()
     for workers in arguments.workers:
-        flags = ("--workers", str(workers))
-        yield f"{title}, {' '.join(flags)}", run_attacks(attacks, arguments.seconds, *flags, proxy=proxy)
+        rows = run_attacks(attacks, arguments.seconds, "--workers", str(workers), proxy=proxy)
+        yield f"{title}, --workers {workers}", rows
 
 
 def compare_with_calm(rows: Sequence[Row]) -> list[str]:
@@ -92,11 +87,6 @@ def compare_with_calm(rows: Sequence[Row]) -> list[str]:
         for row in rows
         if row.attack in ATTACKS and ATTACKS[row.attack].is_http and row.p50_ms
     ]
-
-
-def runs(attack: Attack, arguments: argparse.Namespace) -> bool:
-    """Returns whether an attack runs that was not named."""
-    return not attack.is_http if arguments.proxy or arguments.address else not attack.needs_proxy
 
 
 if __name__ == "__main__":

@@ -67,12 +67,7 @@ def reshape(operation: int, special_zero: bool, data: Sequence[int], items: Sequ
 
 
 def check(response: reshape_pb2.InferShapeResponse | None, found: Found) -> tuple[str, str]:
-    """Returns the kind of fault of an answer, and a text about it; both are empty if no instance shows a fault.
-
-    Args:
-        response: the answer; None if one of the five rules rejects the question.
-        found: the instances of the question.
-    """
+    """Returns the kind of fault of an answer, and a text about it; both are empty if no instance shows a fault."""
     if response is None:
         return ("unsound", f"rejected, but the rules accept {found.accepted[0]}") if found.accepted else ("", "")
     dims = [_Term.read(dim) for dim in _list_dims(response.shape)] if response.HasField("shape") else None
@@ -162,7 +157,6 @@ class _Term(NamedTuple):
 
     @classmethod
     def read_product(cls, message: tensor_pb2.Expression) -> "_Term":
-        """Reads an expression."""
         coefficient = message.coefficient if message.HasField("coefficient") else 1
         divisor = message.divisor if message.HasField("divisor") else 1
         above, below = (tuple([symbol.name for symbol in own]) for own in (message.factors, message.divisors))
@@ -180,7 +174,6 @@ class _Term(NamedTuple):
         return [*self.symbols.items()] or [(name, self.bounds) for name in self.factors]
 
     def multiply(self, values: Mapping[str, int]) -> tuple[int, int]:
-        """Returns the dividend and the divisor."""
         above, below = (prod([values[name] for name in names]) for names in (self.factors, self.divisors))
         return self.coefficient * above, self.divisor * below
 
@@ -197,8 +190,6 @@ class _Term(NamedTuple):
 
 
 class _Condition(NamedTuple):
-    """A condition of an answer."""
-
     kind: int
     left: _Term
     right: _Term
@@ -215,7 +206,6 @@ class _Condition(NamedTuple):
 
     @property
     def products(self) -> tuple[_Term, ...]:
-        """All products of the condition."""
         return self.left, self.right, self.unless_zero
 
     def holds(self, values: Mapping[str, int]) -> bool:

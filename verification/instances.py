@@ -29,15 +29,10 @@ _RANKS = range(4)  # the ranks that are tried for an unknown rank
 
 
 class Findings(NamedTuple):
-    """The result of comparing an answer with instances.
+    """The result of comparing an answer with instances."""
 
-    Attributes:
-        wrong: the contradiction with an instance; empty if there is none.
-        loose: the ends that no instance was found to reach; empty if the answer is tight.
-    """
-
-    wrong: str = ""
-    loose: Sequence[str] = ()
+    wrong: str = ""  # the contradiction with an instance; empty if there is none
+    loose: Sequence[str] = ()  # the ends that no instance was found to reach; empty if the answer is tight
 
 
 def check_answer(question: AnyQuestion, answer: ShapeAnswer | None) -> Findings:
@@ -117,28 +112,17 @@ def find_ends(question: AnyQuestion, dims: Sequence[AnyDim]) -> tuple[list[Insta
 
 @dataclass(slots=True)
 class _Reading:
-    """One reading of a query.
-
-    Attributes:
-        cap: the bound of unbounded variables.
-        spans: the range of each variable, both ends included.
-        relations: the equations between the variables; the first one is that of the volumes.
-        data: the variables of the input dimensions.
-        output: the variables of the output dimensions.
-        items: for each item, whether it is a dimension whatever its value, and its value if it is known.
-        names: the variables of the symbols.
-    """
-
-    cap: int
-    spans: Spans = field(default_factory=list)
+    cap: int  # the bound of unbounded variables
+    spans: Spans = field(default_factory=list)  # the range of each variable, both ends included
+    # the equations between the variables; the first one is that of the volumes
     relations: list[Relation] = field(default_factory=list)
-    data: list[int] = field(default_factory=list)
-    output: list[int] = field(default_factory=list)
+    data: list[int] = field(default_factory=list)  # the variables of the input dimensions
+    output: list[int] = field(default_factory=list)  # the variables of the output dimensions
+    # for each item, whether it is a dimension whatever its value, and its value if it is known
     items: list[tuple[bool, int | None]] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)  # the variables of the symbols
 
     def add(self, low: int, high: int | None) -> int:
-        """Returns a new variable."""
         self.spans.append((low, self.cap))
         self.meet(len(self.spans) - 1, low, high)
         return len(self.spans) - 1

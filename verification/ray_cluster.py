@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,10 +25,11 @@ from ray.cluster_utils import Cluster
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema
 
-from bare_servers import find_free_port
-from server_processes import run_server
+from interruptions import Figures, keep_running
+from server_processes import find_free_port, run_server
 from tensor_reshape.client import Client, InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import Array
+from waits import await_that
 
 FILE = Path(__file__).parents[1] / "deploy/ray/serve.yaml"
 NAME = "reshape"
@@ -37,75 +39,26 @@ _STORE_BYTES = 512 * 1024 * 1024
 _PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
 _SMALL, _MIB = np.arange(256, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM = np.arange(1 << 22, dtype=np.float32)
-_LIMIT_SECONDS, _LOOK_SECONDS = 180.0, 0.2
 _CALLERS = 24
 _REPLICAS = 3
 _BLOCKS = 7
+_await = partial(await_that, seconds=180.0, pause_seconds=0.2)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/verify ray", description=__doc__)
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=10.0,
-        help="duration of the load before the node is killed, and after the recovery",
-    )
-    return parser.parse_args()
-
-
-class Load:
-    """Callers in threads that check every result.
-
-    Attributes:
-        answered: the number of successful calls.
-        failures: the number of failed calls by error.
-        slowest_seconds: the duration of the longest successful call.
-    """
-
-    def __init__(self, target: str) -> None:
-        """Makes no call yet."""
-        self.answered, self.failures, self.slowest_seconds = 0, Counter[str](), 0.0
-        self._target = target
-        self._finished, self._lock = threading.Event(), threading.Lock()
-
-    @contextmanager
-    def run(self) -> Iterator[None]:
-        """Makes calls until the end of the block."""
-        threads = [threading.Thread(target=self._call) for _ in range(_CALLERS)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._finished.set()
-            for thread in threads:
-                thread.join()
-
-    def _call(self) -> None:
-        with Client(self._target) as client:
-            while not self._finished.is_set():
-                began, failure = time.monotonic(), ""
-                try:
-                    output = client.static_reshape(_SMALL, [16, -1], special_zero=False)
-                    assert np.array_equal(output, _SMALL.reshape(16, 16))
-                except Exception as error:  # noqa: BLE001 - every exception is a failed call
-                    failure = f"{type(error).__name__}: {error}"[:160]
-                self._record(time.monotonic() - began, failure)
-
-    def _record(self, seconds: float, failure: str) -> None:
-        with self._lock:
-            if failure:
-                self.failures[failure] += 1
-            else:
-                self.answered += 1
-                self.slowest_seconds = max(self.slowest_seconds, seconds)
+def call_until(finished: threading.Event, target: str, figures: Figures) -> None:
+    with Client(target) as client:
+        while not finished.is_set():
+            with figures.measure("unary"):
+                output = client.static_reshape(_SMALL, [16, -1], special_zero=False)
+                assert np.array_equal(output, _SMALL.reshape(16, 16))
 
 
 def main() -> int:
     """Runs the scenario. The status is 1 if a check fails."""
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser("scripts/verify ray", description=__doc__)
+    duration = "duration of the load before the node is killed, and after the recovery"
+    parser.add_argument("--seconds", type=float, default=10.0, help=duration)
+    arguments = parser.parse_args()
     settings = yaml.safe_load(FILE.read_text())
     with ExitStack() as stack:
         cluster = stack.enter_context(run_cluster())
@@ -133,7 +86,6 @@ def run_cluster() -> Iterator[Cluster]:
 
 
 def build_node(cpus: int) -> dict[str, int]:
-    """Returns the settings of a node."""
     return {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, **{name: find_free_port() for name in _PORTS}}
 
 
@@ -143,14 +95,14 @@ def deploy(settings: dict[str, Any]) -> None:
     began = time.monotonic()
     schema = ServeDeploySchema.model_validate({"applications": settings["applications"]})
     _get_global_client().deploy_apps(schema, _blocking=True)
-    await_until(lambda: serve.status().applications[NAME].status == "RUNNING")
+    _await(lambda: serve.status().applications[NAME].status == "RUNNING")
     print(f"deployed in {time.monotonic() - began:.1f} s", flush=True)
 
 
 def show_answers(target: str) -> None:
     """Sends calls through the proxy, and checks their results."""
     with Client(target, timeout=60) as client:
-        await_until(lambda: client.static_reshape(_SMALL, [16, -1], special_zero=False).shape == (16, 16))
+        _await(lambda: client.static_reshape(_SMALL, [16, -1], special_zero=False).shape == (16, 16))
         output = client.reshape(_STREAM, [-1, 2], special_zero=False, transfer="stream")
         assert np.array_equal(output.reshape(-1), _STREAM)
         try:
@@ -163,25 +115,26 @@ def show_answers(target: str) -> None:
 def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
     """Kills the node with the most replicas under load and adds another node; prints the effect on callers."""
     (node,) = cluster.worker_nodes
-    load = Load(target)
-    with load.run():
+    figures, finished = Figures(), threading.Event()
+    with keep_running([partial(call_until, finished, target, figures)] * _CALLERS, finished):
         began = time.monotonic()
-        await_until(lambda: count_replicas() >= _REPLICAS)
+        _await(lambda: count_replicas() >= _REPLICAS)
         scaled = time.monotonic() - began
         time.sleep(seconds)
-        before, killed = load.answered, time.monotonic()
+        before, killed = figures.calls.total(), time.monotonic()
         cluster.remove_node(node, allow_graceful=False)
-        await_until(lambda: load.answered > before + _CALLERS)
+        _await(lambda: figures.calls.total() > before + _CALLERS)
         answered = time.monotonic() - killed
-        await_until(lambda: count_replicas() == 1)
+        _await(lambda: count_replicas() == 1)
         cluster.add_node(**build_node(_NODE_CPUS))
-        await_until(lambda: count_replicas() >= _REPLICAS)
+        _await(lambda: count_replicas() >= _REPLICAS)
         replaced = time.monotonic() - killed
         time.sleep(seconds)
     print(
-        f"{_REPLICAS} replicas after {scaled:.1f} s of load; a node killed: {load.answered} calls answered, "
-        f"{load.failures.total()} lost {dict(load.failures) or ''}, slowest {load.slowest_seconds:.1f} s; "
-        f"first success after {answered:.1f} s, {_REPLICAS} replicas on another node after {replaced:.1f} s",
+        f"{_REPLICAS} replicas after {scaled:.1f} s of load; a node killed: {figures.calls.total()} calls answered, "
+        f"{len(figures.failures)} lost {dict(Counter(figures.failures)) or ''}, "
+        f"slowest {figures.slowest_seconds['unary']:.1f} s; first success after {answered:.1f} s, "
+        f"{_REPLICAS} replicas on another node after {replaced:.1f} s",
         flush=True,
     )
 
@@ -202,7 +155,6 @@ def show_costs(target: str) -> None:
 
 
 def time_calls(client: Client, array: Array, count: int) -> float:
-    """Returns the seconds that `count` consecutive calls take."""
     began = time.monotonic()
     for _ in range(count):
         client.reshape(array, [-1, 2], special_zero=False)
@@ -210,20 +162,9 @@ def time_calls(client: Client, array: Array, count: int) -> float:
 
 
 def count_replicas() -> int:
-    """Returns the number of replicas."""
     details = _get_global_client().get_serve_details()
     replicas = details["applications"][NAME]["deployments"]["Reshape"]["replicas"]
     return sum(replica["state"] == "RUNNING" for replica in replicas)
-
-
-def await_until(condition: Callable[[], bool]) -> None:
-    """Waits until a condition holds."""
-    end = time.monotonic() + _LIMIT_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            message = f"the condition did not hold within {_LIMIT_SECONDS} s"
-            raise TimeoutError(message)
-        time.sleep(_LOOK_SECONDS)
 
 
 if __name__ == "__main__":

@@ -2,77 +2,79 @@
 
 Threads, tasks and streams make calls with the SDK's defaults and check every result. A scenario passes if no call
 failed, and if no call took more than one second longer than the time without a server. A single server is down for a
-moment during a restart; of two servers, one is always up. `--list` prints the scenarios.
+moment during a restart; of two servers, one is always up. Behind a proxy and with killed workers, only lost calls
+count. `--list` prints the scenarios. The proxies run with the files of deploy/proxies.
 """
 
 import argparse
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from interruptions import KILL_CALLS, Figures, run_kills, run_restarts
+import numpy as np
+
+from interruptions import KILL_CALLS, Figures, keep_calling, run_kills, run_restarts
+from proxies import PROXIES, Proxy, run_proxy
 from replicas import run_replicas, run_stock_callers, serve_tls
 from retry_floods import run_flood
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import Client
 
 _CLIENTS, _CALLS_PER_SECOND, _BUSY_SECONDS = 50, 40.0, 10.0
 _MAX_ATTEMPTS, _MAX_SETTLED_ATTEMPTS = 1.2, 1.02
 _DRAIN = ("--drain-seconds", "0.5")  # the default; other test servers have no drain period
+_CALLS_BETWEEN, _REST_SECONDS = 150, 0.01
+_STREAM_BYTES, _STREAMS = 256 * 1024 * 1024, 5
+
+Scenario = Callable[..., list[str]]
+"""Runs with the options of the command line, flags of the servers and settings of the clients; returns the problems."""
 
 
-class Extent(NamedTuple):
-    """The seconds of scenarios with restarts, and the number of calls while workers are killed."""
-
-    seconds: float
-    calls: int
-
-
-def restart_lone(extent: Extent) -> list[str]:
+def restart_lone(options: argparse.Namespace) -> list[str]:
     """Restarts a single server every two seconds."""
-    return _show(run_restarts(extent.seconds, *_DRAIN)).find_problems()
+    return _show(run_restarts(options.seconds, *_DRAIN)).find_problems()
 
 
-def kill_workers(extent: Extent) -> list[str]:
+def kill_workers(options: argparse.Namespace) -> list[str]:
     """Kills one of two workers every one and a half seconds."""
     # A slow machine may start no worker in time, so the duration of calls is not checked.
-    return _show(run_kills(extent.calls)).failures
+    return _show(run_kills(options.calls)).failures
 
 
-def restart_replicas(extent: Extent) -> list[str]:
+def restart_replicas(options: argparse.Namespace, *flags: str, **settings: Any) -> list[str]:
     """Restarts two servers behind one target, one after the other."""
-    return _show(run_replicas((signal.SIGTERM,), extent.seconds, *_DRAIN)).find_problems()
+    return _show(run_replicas((signal.SIGTERM,), options.seconds, *flags, *_DRAIN, **settings)).find_problems()
 
 
-def kill_replicas(extent: Extent) -> list[str]:
+def kill_replicas(options: argparse.Namespace) -> list[str]:
     """Kills two servers behind one target, one after the other."""
-    return _show(run_replicas((signal.SIGKILL,), extent.seconds)).find_problems()
+    return _show(run_replicas((signal.SIGKILL,), options.seconds)).find_problems()
 
 
-def restart_encrypted_replicas(extent: Extent) -> list[str]:
-    """Runs the scenario `replicas` over TLS."""
-    with serve_tls() as (flags, settings):
-        figures = run_replicas((signal.SIGTERM,), extent.seconds, *flags, *_DRAIN, **settings)
-    return _show(figures).find_problems()
-
-
-def restart_under_stock_callers(extent: Extent) -> list[str]:
+def restart_under_stock_callers(options: argparse.Namespace, *flags: str, **settings: Any) -> list[str]:
     """Runs the scenario `replicas` with clients without the SDK. Those that watch health must lose no call."""
-    return _find_lost_watchers(run_stock_callers(extent.seconds, {}, *_DRAIN))
+    figures = _show(run_stock_callers(options.seconds, settings, *flags, *_DRAIN))
+    # A stopping server rejects new calls, so clients that do not watch health may lose a few.
+    return [failure for failure in figures.failures if failure.startswith("stock, watches health:")]
 
 
-def restart_encrypted_under_stock_callers(extent: Extent) -> list[str]:
-    """Runs the scenario `stock` over TLS."""
-    with serve_tls() as (flags, settings):
-        return _find_lost_watchers(run_stock_callers(extent.seconds, settings, *flags, *_DRAIN))
+def run_over_tls(scenario: Scenario) -> Scenario:
+    def run(options: argparse.Namespace) -> list[str]:
+        with serve_tls() as (flags, settings):
+            return scenario(options, *flags, **settings)
+
+    run.__doc__ = f"The same over TLS: {scenario.__doc__}"
+    return run
 
 
-def _find_lost_watchers(figures: Figures) -> list[str]:
-    """Shows the figures. A stopping server rejects new calls, so clients that do not watch health may lose a few."""
-    return [failure for failure in _show(figures).failures if failure.startswith("stock, watches health:")]
-
-
-def reject_everything(_: Extent) -> list[str]:
+def reject_everything(_: argparse.Namespace) -> list[str]:
     """Runs a server that returns SERVER_BUSY for ten seconds to 50 clients that keep their rate of calls."""
     figures = run_flood(_CLIENTS, _CALLS_PER_SECOND, _BUSY_SECONDS)
     print(
@@ -88,25 +90,75 @@ def reject_everything(_: Extent) -> list[str]:
     return problems
 
 
-SCENARIOS: dict[str, Callable[[Extent], list[str]]] = {
+def run_behind(proxy: Proxy) -> Scenario:
+    def run(options: argparse.Namespace) -> list[str]:
+        if obstacle := proxy.find_obstacle():
+            print(f"  {obstacle}")
+            return []
+        runs = [_show(restart_behind(proxy, one, options.restarts)) for one in (signal.SIGTERM, signal.SIGKILL)]
+        show_streams(proxy)
+        return [problem for figures in runs for problem in figures.failures]
+
+    run.__doc__ = f"Restarts and kills one of two servers behind {proxy.name}, and times streams through it."
+    return run
+
+
+def restart_behind(proxy: Proxy, number: signal.Signals, restarts: int) -> Figures:
+    """Stops one of two servers by a signal and starts another one, this number of times."""
+    figures = Figures()
+    with ExitStack() as stack, TemporaryDirectory() as folder:
+
+        def start(listen: str = "127.0.0.1:0") -> ServerProcess:
+            return stack.enter_context(run_server("--drain-seconds", "2", listen=(listen,)))
+
+        servers = [start(), start()]
+        addresses = [server.address for server in servers]
+        address = stack.enter_context(run_proxy(proxy, addresses, Path(folder)))
+        with keep_calling(address, figures, rest_seconds=_REST_SECONDS):
+            for turn in range(restarts):
+                figures.await_calls(_CALLS_BETWEEN)
+                servers[turn % 2].stop(number)
+                servers[turn % 2] = start(addresses[turn % 2])
+                figures.interruptions += 1
+            figures.await_calls(_CALLS_BETWEEN)
+    return figures
+
+
+def show_streams(proxy: Proxy) -> None:
+    """Prints how long streams take through a proxy, compared with direct ones in the same run."""
+    array, ratios = np.arange(_STREAM_BYTES // 8, dtype=np.int64), []
+    with ExitStack() as stack, TemporaryDirectory() as folder:
+        # The event engine, which a server uses for other machines. Otherwise the directly called servers would use
+        # another one.
+        servers = [stack.enter_context(run_server(env={"GRPC_EXPERIMENTS": "event_engine_listener"})) for _ in range(2)]
+        through = stack.enter_context(run_proxy(proxy, [server.address for server in servers], Path(folder)))
+        clients = [stack.enter_context(Client(address, timeout=120)) for address in (through, servers[0].address)]
+        for _ in range(_STREAMS):
+            times = [time.monotonic()]
+            for client in clients:
+                client.reshape(array, [-1, 2], special_zero=False, transfer="stream")
+                times.append(time.monotonic())
+            ratios.append((times[1] - times[0]) / (times[2] - times[1]))
+    print(f"  a stream of {_STREAM_BYTES >> 20} MiB takes {median(ratios):.1f} times as long", flush=True)
+
+
+SCENARIOS: dict[str, Scenario] = {
     "lone": restart_lone,
     "workers": kill_workers,
     "replicas": restart_replicas,
     "kills": kill_replicas,
-    "tls": restart_encrypted_replicas,
+    "tls": run_over_tls(restart_replicas),
     "stock": restart_under_stock_callers,
-    "stock-tls": restart_encrypted_under_stock_callers,
+    "stock-tls": run_over_tls(restart_under_stock_callers),
     "busy": reject_everything,
+    **{proxy.name: run_behind(proxy) for proxy in PROXIES},
 }
 
 
 def _show(figures: Figures) -> Figures:
-    """Prints the results of a run."""
     lost = Counter(failure.partition(":")[0] for failure in figures.failures)
-    away = f"{figures.stop_seconds:.2f} s to stop, {figures.start_seconds:.2f} s to start"
-    print(
-        f"  {figures.interruptions} interruptions; a server took at most {away}; maximum delay {figures.lateness:.1f}"
-    )
+    away = f"a server took at most {figures.stop_seconds:.2f} s to stop, {figures.start_seconds:.2f} s to start"
+    print(f"  {figures.interruptions} interruptions; {away}; maximum delay {figures.lateness:.1f}")
     for kind in sorted({*figures.calls, *lost}):
         slowest = figures.slowest_seconds.get(kind, 0.0)
         print(f"  {figures.calls[kind]:8} {kind}, {lost[kind]} lost, slowest {slowest:.2f} s", flush=True)
@@ -120,6 +172,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list the scenarios")
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of each scenario with restarts")
     parser.add_argument("--calls", type=int, default=KILL_CALLS, help="number of calls while workers are killed")
+    parser.add_argument("--restarts", type=int, default=10, help="restarts behind a proxy by each signal")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(f"{name:10} {run.__doc__}" for name, run in SCENARIOS.items()))
@@ -127,7 +180,7 @@ def main() -> int:
     problems = []
     for name in arguments.only:
         print(name, flush=True)
-        problems += SCENARIOS[name](Extent(arguments.seconds, arguments.calls))
+        problems += SCENARIOS[name](arguments)
     print("\n".join(problems) or "passed")
     return 1 if problems else 0
 

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from benchmarks.cells import MIB
+from benchmarks.contestants import MIB
 from benchmarks.peers.stock import OPTIONS, decode, encode
 from benchmarks.sessions import Array, Call, Job, ThreadSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2

@@ -10,11 +10,7 @@ class ProgramSession:
     """A program that makes the calls, and times them with the same clock as this process."""
 
     def __init__(self, job: Job, stack: ExitStack, program: str, kind: str) -> None:
-        """Starts the program.
-
-        Raises:
-            ValueError: the program does not support the cell.
-        """
+        """Starts the program."""
         if job.cell.clients != 1:
             message = "the C++ client is one client"
             raise ValueError(message)
@@ -23,11 +19,7 @@ class ProgramSession:
         self._process = stack.enter_context(process)  # closes its stdin, which ends the process
 
     def check(self) -> None:
-        """Makes one call. The program checks the shape and every byte.
-
-        Raises:
-            ValueError: the result is wrong.
-        """
+        """Makes one call. The program checks the shape and every byte."""
         answer = self._send("check")
         if answer != "right":
             raise ValueError(answer)

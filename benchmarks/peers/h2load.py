@@ -19,11 +19,7 @@ class LoadSession:
     """h2load with a connection for each client."""
 
     def __init__(self, job: Job, stack: ExitStack) -> None:
-        """Writes the request to a file.
-
-        Raises:
-            FileNotFoundError: h2load is not installed.
-        """
+        """Writes the request to a file."""
         self._job = job
         program = shutil.which("h2load")
         if not program:
@@ -47,11 +43,7 @@ class LoadSession:
         self.run(0)
 
     def run(self, seconds: float) -> dict[str, float]:
-        """Runs h2load for about that time.
-
-        Raises:
-            RuntimeError: h2load failed, or the server did not return success for every call.
-        """
+        """Runs h2load for about that time."""
         # The number of calls is fixed, not the time, because h2load measures whole seconds after a warm-up of one
         # second.
         calls = max(_FIRST_CALLS * self._job.cell.clients, round(self._calls_per_second * seconds))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cells import TENSOR
+from benchmarks.contestants import TENSOR
 from benchmarks.questions import check_answers, make_questions
 from benchmarks.sessions import Array, Job, ThreadSession
 from tensor_reshape.client import Client, ShapeQuery, infer_locally

@@ -11,12 +11,10 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from statistics import median
 
-from benchmarks.cells import KIB, MIB, Cell
-from benchmarks.contestants import EXPERIMENT, OURS, OWN, REJECTED, Contestant
+from benchmarks.contestants import EXPERIMENT, KIB, MIB, OURS, OWN, REJECTED, Cell, Contestant
 from benchmarks.questions import ALL_HOSTILE, HOSTILE, MIXED
 from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format_spread
-from benchmarks.suites.bars import LEAST_ROUNDS
-from benchmarks.tables import Table
+from benchmarks.tables import LEAST_ROUNDS, Table
 
 PACE = Pace(rounds=15, seconds=0.3, measures_memory=False)
 BASE = "base"

@@ -12,13 +12,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.cells import GIB, KIB, MIB, Cell
+from benchmarks.contestants import GIB, KIB, MIB, Cell
 from benchmarks.rounds import Entry, find_quartiles, format_quartiles
 from benchmarks.tables import BARS as TITLE
-from benchmarks.tables import Table
+from benchmarks.tables import LEAST_ROUNDS, Table
 
 PASS, MISS, UNDECIDED, NOT_MEASURED = "pass", "**miss**", "undecided", "not measured"
-LEAST_ROUNDS = 8
 _SLACK = 0.85
 _SERVED = "served"  # the prefix of contestants without their own client
 
@@ -29,21 +28,13 @@ def find_title(contestant: str, cell: Cell) -> str:
 
 
 class Bar(NamedTuple):
-    """A goal: in this cell, `over` makes at least `limit` times as many calls as `under`.
+    """A goal: in this cell, `over` makes at least `limit` times as many calls as `under`."""
 
-    Attributes:
-        text: the statement.
-        cell: the cell.
-        over: the measured contestant.
-        under: the contestant to compare with; None if the limit is for the server's peak memory above idle.
-        limit: the ratio, or the bytes.
-    """
-
-    text: str
-    cell: Cell
-    over: str
-    under: str | None
-    limit: float
+    text: str  # the statement
+    cell: Cell  # the cell
+    over: str  # the measured contestant
+    under: str | None  # the contestant to compare with; None if the limit is for the server's peak memory above idle
+    limit: float  # the ratio, or the bytes
 
     @property
     def title(self) -> str:
@@ -63,13 +54,7 @@ BARS = (
         "cpp-experiment",
         1,
     ),
-    Bar(
-        "without the experiment: at least 2.2 times as fast as stock grpcio",
-        _SMALL,
-        "ours",
-        "stock",
-        2.2,
-    ),
+    Bar("without the experiment: at least 2.2 times as fast as stock grpcio", _SMALL, "ours", "stock", 2.2),
     Bar("without the experiment: at least as fast as a stock Python client of a C++ server", _SMALL, "ours", "cpp", 1),
     Bar("at least 3.0 times as fast as stock grpcio", _SMALL_16, "ours-experiment", "stock", 3),
     Bar("under h2load, the server is at least 0.7 times as fast as a C++ server", _SMALL, "served", "served-cpp", 0.7),

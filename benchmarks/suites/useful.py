@@ -14,8 +14,7 @@ absence. A dash means that nothing was measured.
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from benchmarks.cells import GIB, KIB, MIB, Cell
-from benchmarks.contestants import CONTESTANTS, EXPERIMENT, SERVERS
+from benchmarks.contestants import CONTESTANTS, EXPERIMENT, GIB, KIB, MIB, SERVERS, Cell
 from benchmarks.environments import read_free_memory
 from benchmarks.rounds import Entry, Pace, format_latency, format_quartiles
 from benchmarks.suites.bars import BARS, find_title, judge

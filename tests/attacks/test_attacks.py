@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from attack_bounds import MANY, ONE
 from attack_runs import Row, count_errors, find_recovery, run_attacks
-from attacks import ATTACKS, ONE_ADDRESS
+from attacks import ATTACKS, MANY, ONE, ONE_ADDRESS
 from documents import ROOT
-from late_machines import measure_lateness
+from meters import measure_lateness
 from proxies import EDGES, Proxy
 from server_processes import run_server
 from steady_clients import Figures, SteadyCall, run_steady_clients

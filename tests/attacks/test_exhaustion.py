@@ -8,11 +8,11 @@ import threading
 import time
 from contextlib import suppress
 
-from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
 from http_calls import connect
 from meters import count_descriptors, read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request, can_call
+from server_processes import BareServer, limit_command, run_bare_server
 from steady_clients import run_steady_clients
 from waits import await_that
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from attack_payloads import FORGED_GOAWAY
-from bare_servers import run_bare_server
 from certificates import issue_certificates
 from http2 import HEALTH_CHECK, Connection
 from plain_requests import STATIC_RESHAPE, build_static_request
-from server_processes import run_server
+from server_processes import run_bare_server, run_server
 from tensor_reshape.client import Client
 
 NOT_TLS = (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05aaaaa", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\xff" * 500)

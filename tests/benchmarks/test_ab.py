@@ -2,8 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.cells import Cell
-from benchmarks.contestants import CONTESTANTS
+from benchmarks.contestants import CONTESTANTS, Cell
 from benchmarks.rounds import Entry, Sample
 from benchmarks.suites.ab import build_tables
 from benchmarks.tables import read_tables

@@ -1,8 +1,8 @@
-from benchmarks.cells import MIB, Cell
-from benchmarks.contestants import CONTESTANTS, SERVERS
+from benchmarks.contestants import CONTESTANTS, MIB, SERVERS, Cell
 from benchmarks.rounds import Entry, Sample
-from benchmarks.suites.bars import BARS, LEAST_ROUNDS, Bar, find_verdict, judge
+from benchmarks.suites.bars import BARS, Bar, find_verdict, judge
 from benchmarks.suites.useful import CELLS, SERVER_CELLS
+from benchmarks.tables import LEAST_ROUNDS
 
 PLACE = Cell(MIB)
 FASTER = Bar("at least 2 x stock", PLACE, "ours", "stock", 2)

@@ -1,8 +1,7 @@
 from itertools import pairwise
 
 import pytest
-from benchmarks.cells import Cell
-from benchmarks.contestants import CONTESTANTS
+from benchmarks.contestants import CONTESTANTS, Cell
 from benchmarks.rounds import Entry, Sample, arrange_round, format_number, format_quartiles, format_spread
 
 

@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.suites.bars import LEAST_ROUNDS, MISS, PASS, UNDECIDED
-from benchmarks.summaries import build_summary, read_summary
-from benchmarks.tables import Table, read_tables
+from benchmarks.suites.bars import MISS, PASS, UNDECIDED
+from benchmarks.tables import LEAST_ROUNDS, Table, build_summary, read_summary, read_tables
 
 ROOT = Path(__file__).parents[2]
 

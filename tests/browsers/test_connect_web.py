@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from http_calls import find_http
 from json_bodies import ANSWER, QUESTION
 from server_processes import run_server
-from verification.clients.programs import LackingError, encode_descriptors, find_programs
+from verification.clients import LackingError, encode_descriptors, find_programs
 
 pytestmark = pytest.mark.timeout(600)  # the first test installs packages
 

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browsers import find_faults, find_overflow
-from sites import PAGES, make_site
+from documents import SITE_PAGES, make_site
 
-REPORTS = [page for page in PAGES if page.startswith("conformance/reports/")]
-CHECKED = [*(page for page in PAGES if page not in REPORTS[1:]), "404.html", "search.html"]
+REPORTS = [page for page in SITE_PAGES if page.startswith("conformance/reports/")]
+CHECKED = [*(page for page in SITE_PAGES if page not in REPORTS[1:]), "404.html", "search.html"]
 """The only tested report, because all reports have the same form."""
 PHONE, DESKTOP = 390, 1280
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import PROGRAM, SIX, ask, run_command
+from command_line import PROGRAM, SIX, ask, run_command, run_on_terminal, strip_styles
 from server_processes import ServerProcess
-from terminals import run_on_terminal, strip_styles
 
 
 def test_health_command_prints_serving(server: ServerProcess):

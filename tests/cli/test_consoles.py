@@ -9,10 +9,9 @@ from typing import TextIO
 import numpy as np
 import pytest
 
-from command_line import PROGRAM
+from command_line import PROGRAM, run_on_terminal, strip_styles
 from server_processes import ServerProcess
 from tensor_reshape.cli.consoles import LEAST_BYTES, draw_progress, find_console
-from terminals import run_on_terminal, strip_styles
 
 
 @pytest.fixture

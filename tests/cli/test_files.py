@@ -14,12 +14,11 @@ import pytest
 import safetensors.numpy
 from grpc import StatusCode
 
-from command_line import NOBODY, PROGRAM, SIX, Outcome, ask, run_command
+from command_line import NOBODY, PROGRAM, SIX, Outcome, ask, run_command, run_on_terminal
 from server_processes import ServerProcess
 from tensor_reshape.cli.files import ArrayFiles
 from tensor_reshape.client import CallTimeoutError, Progress
 from tensor_reshape.wire.arrays import Array
-from terminals import run_on_terminal
 
 PLAIN = ("--shape", "6", "--no-special-zero")
 

@@ -6,10 +6,9 @@ import sys
 import click
 import pytest
 
-from command_line import PROGRAM, run_command
+from command_line import PROGRAM, run_command, run_on_terminal, strip_styles
 from tensor_reshape.cli.__main__ import COMMANDS, commands
 from tensor_reshape.cli.lazy_commands import load_all
-from terminals import run_on_terminal, strip_styles
 
 LOCAL = ("infer", "--data", "2,3,4", "--shape", "0,-1", "--special-zero", "--local")
 LIST_IMPORTS = """

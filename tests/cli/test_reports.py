@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import NOBODY, PROGRAM, run_command
+from command_line import NOBODY, PROGRAM, run_command, run_on_terminal, strip_styles
 from conformance_runs import write_question
 from tensor_reshape.cli.reports import choose_exit_code, report, underline
 from tensor_reshape.client import CallTimeoutError, LimitError, Reason, UnavailableError
-from terminals import run_on_terminal, strip_styles
 
 PLAIN = {"NO_COLOR": "1"}
 LOCAL = ("--no-special-zero", "--local")

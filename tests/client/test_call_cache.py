@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshape_messages import encode_reshape_response
+from plain_requests import encode_reshape_response
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, call_cache
 from tensor_reshape.client.call_cache import find_call
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape

@@ -13,7 +13,7 @@ import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from in_process import Behavior, Metadata, run_stock
-from reshape_messages import encode_reshape_response
+from plain_requests import encode_reshape_response
 from tensor_reshape.client import (
     CallTimeoutError,
     Client,

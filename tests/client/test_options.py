@@ -136,7 +136,7 @@ def test_error_of_a_closed_client_suggests_the_with_block(kind: str):
     text = r"^the client of 127\.0\.0\.1:1 is closed: make calls inside its `with` block"
     with open_client(kind, NOBODY) as client:
         for _ in range(2):
-            client._await(client._client.close())
+            client._call("close")
         with pytest.raises(ValueError, match=text):
             client.infer_shape([1], [1])
 

@@ -5,7 +5,7 @@ import pytest
 
 from both_clients import CLIENTS, open_client
 from in_process import run_stock
-from reshape_messages import encode_reshape_response
+from plain_requests import encode_reshape_response
 from tensor_reshape.client import (
     Client,
     InvalidRequestError,

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from server_processes import ServerProcess
-from verification.clients.programs import LackingError, Program, find_programs
+from verification.clients import LackingError, Program, find_programs
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from server_processes import ServerProcess
-from verification.clients.programs import Program, find_programs
+from verification.clients import Program, find_programs
 
 SHOWN = [program for program in find_programs() if program.page and program.is_tested]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from documents import ROOT, read_blocks
 from server_processes import ServerProcess
-from verification.clients.programs import Program
+from verification.clients import Program
 
 PROTOS = ROOT / "protos"
 

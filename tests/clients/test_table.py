@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from server_processes import ServerProcess
-from verification.clients.matrices import run_table
-from verification.clients.programs import Program, find_programs
-from verification.clients.rows import TABLES
+from verification.client_rows import TABLES
+from verification.clients import Program, find_programs, run_table
 
 pytestmark = pytest.mark.timeout(600)  # the first test of a client installs its packages
 

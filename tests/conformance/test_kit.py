@@ -12,8 +12,7 @@ from jsonschema import Draft202012Validator
 from tensor_reshape.conformance.cases import Case, split_line
 from tensor_reshape.conformance.verdicts import judge
 from tensor_reshape.wire.json_messages import Json
-from verification.kit.answers import compute_result
-from verification.kit.files import FOLDER, is_stale, list_files
+from verification.kit import FOLDER, compute_result, is_stale, list_files
 
 SCHEMA = json.loads((FOLDER / "schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -10,8 +10,7 @@ import pytest
 from tensor_reshape.client import Client, InvalidRequestError
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tests.oracles.conformance_cases import Case, list_all_questions, load_known_cases
-from verification.kit.answers import describe_result, is_right, read_plainly
-from verification.kit.questions import CONDITIONS, is_known, make_query, read_known
+from verification.kit import CONDITIONS, describe_result, is_known, is_right, make_query, read_known, read_plainly
 
 COUNTS = {"static_reshape": 1775, "dynamic_reshape": 926, "reshape": 1717}
 MAX_VOLUME = 2**16  # of the tensors that are really sent

@@ -10,7 +10,7 @@ from tensor_reshape.conformance.random_cases import make_case, make_random_cases
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Question
-from verification.kit.files import FOLDER
+from verification.kit import FOLDER
 
 
 def _read_data(case: Case) -> list[int]:

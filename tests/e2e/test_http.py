@@ -17,9 +17,8 @@ from certificates import issue_certificates, replace_file, write_certificate
 from collectors import Collector, read_attributes, run_collector
 from command_line import run_module
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
-from infer_bodies import change_body, write_body
 from interruptions import Figures, keep_calling
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
+from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, change_body, write_body, write_json
 from meters import list_children, read_descriptors
 from raw_streams import SIX, begin, chunk, open_stream
 from scrapes import Scrape, await_scrape, find_metrics, scrape

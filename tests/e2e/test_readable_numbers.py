@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
+from plain_requests import encode_reshape_request
 from remote_rejections import read_trailing
-from reshape_messages import encode_reshape_request
 from server_processes import ServerProcess
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.v1 import reshape_pb2

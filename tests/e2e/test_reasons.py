@@ -1,8 +1,7 @@
 """A real server returns every reason with its code, its rule and a message with the right values."""
 
 from tensor_reshape.client import Reason
-from verification.document.provocations import provoke
-from verification.document.servers import run_servers
+from verification.provocations import provoke, run_servers
 
 MESSAGES = {
     Reason.DATA_TYPE_UNSUPPORTED: (

@@ -27,16 +27,12 @@ PIECE_BYTES = 65536
 
 
 class Relay:
-    """Forwards bytes between clients and a server, and can stop one direction as a slow network does.
-
-    Attributes:
-        address: the address for clients.
-        may_send: while it is not set, bytes of clients are not forwarded.
-        may_answer: while it is not set, bytes of the server are not forwarded.
-    """
+    """Forwards bytes between clients and a server, and can stop one direction as a slow network does."""
 
     def __init__(self, listener: socket.socket, server: str) -> None:
-        self.address = f"127.0.0.1:{listener.getsockname()[1]}"
+        self.address = f"127.0.0.1:{listener.getsockname()[1]}"  # the address for clients
+        # while it is not set, bytes of clients are not forwarded; while it is not set, bytes of the server are not
+        # forwarded
         self.may_send, self.may_answer = threading.Event(), threading.Event()
         self._listener = listener
         self._host, _, port = server.rpartition(":")
@@ -93,14 +89,10 @@ def await_stall(server: ServerProcess) -> None:
 
 
 class Follower:
-    """A function for `progress` that calls `pause` once, after the first bytes of the output.
-
-    Attributes:
-        attempts: the number of times that a server has accepted the stream.
-    """
+    """A function for `progress` that calls `pause` once, after the first bytes of the output."""
 
     def __init__(self, pause: Callable[[], object]) -> None:
-        self.attempts = 0
+        self.attempts = 0  # the number of times that a server has accepted the stream
         self._pause = pause
         self._has_paused = False
 

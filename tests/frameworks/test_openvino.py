@@ -7,8 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from documents import ROOT
-from printed_comments import read_printed
+from documents import ROOT, read_printed
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import pack
 

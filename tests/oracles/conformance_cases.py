@@ -12,7 +12,7 @@ from tensor_reshape.conformance.verdicts import GivenShape, read_answer
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tests.oracles.shape_instances import ask
-from verification.kit.questions import is_known, list_questions
+from verification.kit import is_known, list_questions
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parents[2] / "conformance" / "cases"

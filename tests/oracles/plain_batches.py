@@ -43,11 +43,7 @@ _Items = _build_items()
 
 
 def read_questions_plainly(raw: bytes) -> Iterator[BatchItem | ReshapeError]:
-    """Yields each item of a request, or its rejection.
-
-    Raises:
-        InvalidRequestError: MESSAGE_MALFORMED, for the batch.
-    """
+    """Yields each item of a request, or its rejection."""
     for item in _split(reshape_pb2.BatchInferShapeRequest, "items", raw):
         try:
             yield _read_item(item)
@@ -56,11 +52,7 @@ def read_questions_plainly(raw: bytes) -> Iterator[BatchItem | ReshapeError]:
 
 
 def read_answers_plainly(raw: bytes) -> Iterator[ShapeAnswer | ReshapeError]:
-    """Yields each result of a response.
-
-    Raises:
-        InvalidRequestError: the response or one of its results is invalid.
-    """
+    """Yields each result of a response."""
     for result in _split(reshape_pb2.BatchInferShapeResponse, "results", raw):
         yield _read_result(parse_plainly(reshape_pb2.BatchInferShapeResult, result))
 
@@ -76,11 +68,7 @@ def _split(kind: type[Message], name: str, raw: bytes) -> Sequence[bytes]:
 
 
 def parse_plainly(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
-    """Returns the message that the generated class parses.
-
-    Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
-    """
+    """Returns the message that the generated class parses."""
     try:
         return kind.FromString(raw)
     except DecodeError:

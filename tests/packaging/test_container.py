@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 from packaging.utils import canonicalize_name
 
-from bare_servers import find_free_port
 from certificates import issue_certificates
 from locks import read_pins
 from manifests import PROBES, build_podman_flags, find_container, find_pod, find_renderer, list_ports, parse_bytes
+from server_processes import find_free_port
 from tensor_reshape.client import Client
 
 pytestmark = [

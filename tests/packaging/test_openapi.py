@@ -152,11 +152,7 @@ def find_response_faults(name: str, document: object) -> list[str]:
 
 
 def respond(name: str, document: Json) -> Json:
-    """Returns the response of the service to a JSON request, as JSON.
-
-    Raises:
-        ReshapeError: the request is rejected.
-    """
+    """Returns the response of the service to a JSON request, as JSON."""
     request: type[Message] = getattr(reshape_pb2, f"{name}Request")
     response: type[Message] = getattr(reshape_pb2, f"{name}Response")
     raw = read_message(request, document).SerializeToString()

@@ -1,5 +1,6 @@
 """HAProxy and nginx, with the files of deploy/proxies, behave as docs/deployment/proxies.md describes."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -10,13 +11,13 @@ import pytest
 
 from attacks import early_garbled_bombs, early_header_bombs, early_small_bombs
 from certificates import issue_proxy_certificate
-from interruptions import Figures, keep_calling
 from proxies import PROXIES, Proxy, build_fixture, run_proxy
 from raw_streams import begin, open_stream
 from remote_rejections import catch_status
-from server_processes import ServerProcess, run_server
+from server_processes import run_server
 from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ServiceError
 from tensor_reshape.wire.servers import HealthStatus
+from verification.restarts import restart_behind
 
 MAX_CALLS = 16
 COMMON = ("--max-calls", str(MAX_CALLS), "--stall-timeout-seconds", "300")
@@ -26,8 +27,6 @@ LARGEST_BYTES = 2**25
 
 FLAGS = ((*COMMON, "--max-message-bytes", str(LARGEST_BYTES)), COMMON)
 ARRAY = np.arange(64, dtype=np.float32)
-REST_SECONDS = 0.03
-ENOUGH_CALLS = 100
 proxy = build_fixture(PROXIES)
 
 
@@ -118,20 +117,5 @@ def test_proxy_terminates_tls_and_blocks_endless_headers(proxy: Proxy, tmp_path:
     assert not [record for server in servers for record in server.records if record.get("level") != "INFO"]
 
 
-def test_rolling_restart_behind_a_proxy_loses_no_call(proxy: Proxy, tmp_path: Path):
-    figures = Figures()
-    with ExitStack() as stack:
-
-        def start(listen: str = "127.0.0.1:0") -> ServerProcess:
-            return stack.enter_context(run_server("--drain-seconds", "2", listen=(listen,)))
-
-        servers = [start(), start()]
-        addresses = [server.address for server in servers]
-        address = stack.enter_context(run_proxy(proxy, addresses, tmp_path))
-        with keep_calling(address, figures, rest_seconds=REST_SECONDS):
-            for server in servers:
-                figures.await_calls(ENOUGH_CALLS)
-                server.stop()
-                start(server.address)
-            figures.await_calls(ENOUGH_CALLS)
-    assert figures.failures == []
+def test_rolling_restart_behind_a_proxy_loses_no_call(proxy: Proxy):
+    assert restart_behind(proxy, signal.SIGTERM, restarts=2).failures == []

@@ -4,7 +4,7 @@ import re
 from xml.etree.ElementTree import fromstring
 
 from documents import PAGES, ROOT
-from verification.document.drawings import DRAWINGS
+from verification.document import DRAWINGS
 
 FOLDER = ROOT / "docs/concepts/drawings"
 BY_HAND = ("tight-values", "wide-values")

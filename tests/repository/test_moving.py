@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from documents import ROOT
-from printed_comments import read_printed
+from documents import ROOT, read_printed
 
 PROGRAM = ROOT / "examples/moving/onednn.cpp"
 

@@ -8,8 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from documents import ROOT
-from sites import DOCS, PAGES, SITE, make_site
+from documents import DOCS, ROOT, SITE, SITE_PAGES, make_site
 from tensor_reshape import client, onnx, testing
 
 MADE_BY_SPHINX = {"404.html", "genindex.html", "py-modindex.html", "search.html"}
@@ -18,17 +17,12 @@ LINKED_TABLES = ("commands", "configuration", "errors", "metrics")
 
 
 class Page(HTMLParser):
-    """A page of the site.
-
-    Attributes:
-        anchors: the ids that a link can name.
-        links: the targets of its links and images.
-    """
+    """A page of the site."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.anchors: set[str] = {""}
-        self.links: list[str] = []
+        self.anchors: set[str] = {""}  # the ids that a link can name
+        self.links: list[str] = []  # the targets of its links and images
         self.feed(text)
 
     def handle_starttag(self, _tag: str, attrs: Iterable[tuple[str, str | None]]) -> None:
@@ -42,7 +36,7 @@ def pages() -> dict[str, Page]:
     """Each page of the site, by its path. Only what has changed since `scripts/check` is made again."""
     make_site()
     # Sphinx leaves the pages of removed sources in the folder. They are not read.
-    return {path: Page((SITE / path).read_text()) for path in (*PAGES, *MADE_BY_SPHINX) if (SITE / path).exists()}
+    return {path: Page((SITE / path).read_text()) for path in (*SITE_PAGES, *MADE_BY_SPHINX) if (SITE / path).exists()}
 
 
 def find_targets(page: str, content: Page) -> list[tuple[str, str]]:
@@ -63,7 +57,7 @@ def test_every_documentation_page_is_reachable_from_the_index(pages: dict[str, P
             found.add(page)
             todo += [path for path, _ in find_targets(page, pages[page]) if path in pages]
 
-    assert set(PAGES) - found == set()
+    assert set(SITE_PAGES) - found == set()
 
 
 def test_documentation_links_lead_to_existing_files_and_anchors(pages: dict[str, Page]):
@@ -114,14 +108,14 @@ def test_site_keeps_quotes_and_dashes_of_options():
 
 @pytest.mark.usefixtures("pages")
 def test_sidebar_opens_only_the_section_of_the_current_page():
-    for page in PAGES:
+    for page in SITE_PAGES:
         opened = re.findall(r'<details class="section" open>', (SITE / page).read_text())
         assert len(opened) == 1, page
 
 
 @pytest.mark.usefixtures("pages")
 def test_every_documentation_page_has_a_description_and_an_icon():
-    for page in PAGES:
+    for page in SITE_PAGES:
         text = (SITE / page).read_text()
         assert re.search(r'<meta name="description" content="[^"]{20,}"', text), page
         assert "icon.svg" in text, page
@@ -138,6 +132,6 @@ def test_error_table_cells_contain_their_column_name():
 def test_every_documentation_page_links_all_custom_stylesheets(pages: dict[str, Page]):
     """A second `html_css_files` in conf.py replaces the first."""
     sheets = {sheet.name for sheet in (DOCS / "static").glob("*.css")}
-    names = {page: {Path(urlsplit(link).path).name for link in pages[page].links} for page in PAGES}
+    names = {page: {Path(urlsplit(link).path).name for link in pages[page].links} for page in SITE_PAGES}
 
-    assert [page for page in PAGES if not sheets <= names[page]] == []
+    assert [page for page in SITE_PAGES if not sheets <= names[page]] == []

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, target
 from hypothesis import strategies as st
 
-from call_counts import count_calls
 from hypothesis_profiles import examples
+from meters import count_calls
 from tensor_reshape.rules.batches import ITEM_STEPS, RESERVE_STEPS, BatchItem, answer_batch
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_bounds, make_expression, name_dim
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
@@ -19,7 +19,7 @@ from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.propagation import narrow_ranges
-from verification.prove.fitting_questions import generate
+from verification.prove import choose_request
 
 MOST_CALLS = 16 * MAX_STEPS
 """Limit of any single query: some milliseconds."""
@@ -134,8 +134,8 @@ def answer_alone(request: ShapeRequest) -> ShapeAnswer | ReshapeError:
 
 
 def test_typical_batch_never_exhausts_its_step_budget():
-    stream = generate(Random(1))
-    requests = [ShapeRequest(next(stream)[1]) for _ in range(4000)]
+    random = Random(1)
+    requests = [choose_request(random)[1] for _ in range(4000)]
     together = map(describe, answer_batch(map(BatchItem, requests)))
     assert list(together) == [describe(answer_alone(request)) for request in requests]
 

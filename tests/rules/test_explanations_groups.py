@@ -1,6 +1,8 @@
 """Groups of neighbouring input and output dims."""
 
+from itertools import accumulate
 from math import prod
+from operator import mul
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +75,15 @@ def test_grouped_input_and_output_dims_have_equal_products(data: list[int], draw
     output = draw.draw(st.permutations(data))
     for group in find_dim_groups(data, output, ()):
         assert prod(data[index] for index in group.data) == prod(output[index] for index in group.output)
+
+
+@given(st.lists(st.integers(2, 6), min_size=1, max_size=8), st.data())
+def test_dims_are_split_into_as_many_groups_as_possible(data: list[int], draw: st.DataObject):
+    output = list(data)
+    for _ in range(draw.draw(st.integers(0, 4))):  # joins neighbours, then maybe moves the dims
+        if len(output) > 1:
+            at = draw.draw(st.integers(0, len(output) - 2))
+            output[at : at + 2] = [output[at] * output[at + 1]]
+    output = draw.draw(st.just(output) | st.permutations(output))
+    ends = {*accumulate(data, mul)} & {*accumulate(output, mul)}  # without dims of 1, each product belongs to one end
+    assert len(find_dim_groups(data, output, ())) == len(ends)

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from call_counts import count_calls
+from meters import count_calls
 from tensor_reshape.rules import inference
 from tensor_reshape.rules.dims import Dim, Interval, find_bounds, format_dims
 from tensor_reshape.rules.dtypes import DataType
@@ -16,7 +16,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE
 from tensor_reshape.rules.questions import Kind, Question, ShapeAnswer, ShapeRequest, is_known
 from tensor_reshape.rules.solvers.cases import solve
 from tensor_reshape.rules.targets import read_target
-from verification.kit.files import is_stale, read_size
+from verification.kit import is_stale, read_size
 from written_questions import describe_answer, write_question
 
 EVERY = tuple(OPERATIONS.values())

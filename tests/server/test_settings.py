@@ -14,7 +14,7 @@ class Sample:
 
     max_items: Annotated[int, Declaration(help="Items.", least=1, most=9)] = 5
     stall_timeout_seconds: Annotated[float, Declaration(help="Waits.", least=0.5)] = 1.0
-    serving: Annotated[str, Declaration(help="Modes.", choices=("fast", "safe"))] = "safe"
+    kind: Annotated[str, Declaration(help="Modes.", choices=("fast", "safe"))] = "safe"
     places: Annotated[tuple[str, ...], Declaration(help="Places.")] = ("here",)
     file: Annotated[Path | None, Declaration(help="A file.")] = None
     tracing: Annotated[bool, Declaration(help="Tells.")] = True
@@ -27,7 +27,7 @@ def test_declared_settings_match_the_config_fields():
     assert {name: (setting.type, setting.is_repeatable) for name, setting in SETTINGS.items()} == {
         "max_items": (int, False),
         "stall_timeout_seconds": (float, False),
-        "serving": (str, False),
+        "kind": (str, False),
         "places": (str, True),
         "file": (Path, False),
         "tracing": (bool, False),
@@ -45,12 +45,12 @@ def test_settings_accept_only_values_within_their_bounds():
     accepted: dict[str, list[Any]] = {
         "max_items": [1, 9],
         "stall_timeout_seconds": [0.5, inf],
-        "serving": ["fast", "safe"],
+        "kind": ["fast", "safe"],
     }
     rejected: dict[str, list[Any]] = {
         "max_items": [0, 10],
         "stall_timeout_seconds": [0.4, nan],
-        "serving": ["slow"],
+        "kind": ["slow"],
     }
     assert {
         name: [one for one in values if SETTINGS[name].admits(one)] for name, values in accepted.items()
@@ -62,7 +62,7 @@ def test_setting_bounds_are_described_in_words():
     bounds = {
         "max_items": "1 to 9",
         "stall_timeout_seconds": "at least 0.5",
-        "serving": "fast or safe",
+        "kind": "fast or safe",
         "places": "",
         "file": "",
     }

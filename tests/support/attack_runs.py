@@ -18,9 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-import attack_connections
-from attack_bounds import Attack, Bounds
-from attacks import ATTACKS
+import attacks
+from attacks import ATTACKS, Attack, Bounds
 from http_calls import find_http
 from meters import Sampler, read_total_memory
 from proxies import Proxy, run_proxy
@@ -43,50 +42,29 @@ _REJECTIONS = ("RESOURCE_EXHAUSTED", "LimitError", "AssertionError: 429")  # of 
 
 @dataclass
 class Row:
-    """The effect of an attack on others. Names that end in `_ms` are times in milliseconds.
+    """The effect of an attack on others. Names that end in `_ms` are times in milliseconds."""
 
-    Attributes:
-        attack: the name of the attack.
-        calls: number of calls of well-behaved clients during the attack, without health checks.
-        p50_ms, p99_ms: percentiles of the duration of these calls.
-        health_p99_ms: 99th percentile of the duration of health checks.
-        http_p99_ms: 99th percentile of the duration of calls over HTTP.
-        rejected: number of rejected calls of the plain channel.
-        rejected_sdk: number of rejected calls of the SDK.
-        lost: other errors of calls and health checks, with their numbers.
-        base_mib: memory of the server before the attack.
-        peak_mib: largest memory of the server.
-        recovery_seconds: time from the end of the attack to the end of the last slow or failed call; infinite if such
-            calls did not end.
-        errors: number of log lines at the level ERROR.
-        exit_code: exit code of the server; 0 while it runs.
-        began: start of the attack, by `time.monotonic`.
-        ended: end of the attack.
-        attacker: output of the attacker.
-        failure: why there is no measurement; empty if there is one.
-    """
-
-    attack: str
-    calls: int = 0
+    attack: str  # the name of the attack
+    calls: int = 0  # number of calls of well-behaved clients during the attack, without health checks
     p50_ms: float = 0.0
-    p99_ms: float = 0.0
-    health_p99_ms: float = 0.0
-    http_p99_ms: float = 0.0
-    rejected: int = 0
-    rejected_sdk: int = 0
-    lost: Counter[str] = field(default_factory=Counter)
-    base_mib: int = 0
-    peak_mib: int = 0
+    p99_ms: float = 0.0  # percentiles of the duration of these calls
+    health_p99_ms: float = 0.0  # 99th percentile of the duration of health checks
+    http_p99_ms: float = 0.0  # 99th percentile of the duration of calls over HTTP
+    rejected: int = 0  # number of rejected calls of the plain channel
+    rejected_sdk: int = 0  # number of rejected calls of the SDK
+    lost: Counter[str] = field(default_factory=Counter)  # other errors of calls and health checks, with their numbers
+    base_mib: int = 0  # memory of the server before the attack
+    peak_mib: int = 0  # largest memory of the server
+    # time from the end of the attack to the end of the last slow or failed call; infinite if such calls did not end
     recovery_seconds: float = 0.0
-    errors: int = 0
-    exit_code: int = 0
-    began: float = 0.0
-    ended: float = 0.0
-    attacker: str = ""
-    failure: str = ""
+    errors: int = 0  # number of log lines at the level ERROR
+    exit_code: int = 0  # exit code of the server; 0 while it runs
+    began: float = 0.0  # start of the attack, by `time.monotonic`
+    ended: float = 0.0  # end of the attack
+    attacker: str = ""  # output of the attacker
+    failure: str = ""  # why there is no measurement; empty if there is one
 
     def describe(self) -> str:
-        """Returns a row of the table in docs/attacks."""
         if self.failure:
             return f"| {self.attack} | {self.failure} |"
         rejected = f"{self.rejected} + {self.rejected_sdk}" if self.rejected or self.rejected_sdk else "0"
@@ -243,7 +221,7 @@ def main() -> None:
     attack, address = ATTACKS[sys.argv[1]], sys.argv[2]
     ends = Counter[str]()
     if attack.has_shared_address:
-        attack_connections.attacker_host = None
+        attacks.attacker_host = None
 
     def go_on() -> None:
         while True:

@@ -7,16 +7,16 @@ distinguish it from well-behaved clients.
 """
 
 import json
+import os
 import socket
 import struct
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from random import Random
+from typing import NamedTuple
 
-from attack_bounds import EDGE, MANY, Attack, Bounds
-from attack_connections import connect, find_source, keep_connections
 from attack_payloads import (
     BATCH,
     SMALL,
@@ -27,18 +27,97 @@ from attack_payloads import (
     build_odd_strides,
     encode_call,
 )
-from http2 import (
-    END_HEADERS,
-    HEALTH_CHECK,
-    HEALTH_WATCH,
-    PREFACE,
-    REFLECTION,
-    Connection,
-    Kind,
-    frame,
-    grpc_message,
-)
+from http2 import END_HEADERS, HEALTH_CHECK, HEALTH_WATCH, PREFACE, REFLECTION, Connection, Kind, frame, grpc_message
 from plain_requests import build_begin, build_request, build_static_request
+
+
+class Bounds(NamedTuple):
+    """The largest allowed effect of an attack on well-behaved clients, which use other connections.
+
+    Calls of the SDK may never be rejected, and no call may be lost.
+    """
+
+    p50_ms: float = 50.0  # median time of a call, of raw clients and the SDK together
+    p99_ms: float = 100.0  # 99th percentile of the same times
+    health_p99_ms: float = 100.0  # 99th percentile of the time of health checks
+    http_p99_ms: float = 100.0  # 99th percentile of the time of calls over HTTP
+    rejections: float = 0  # number of rejected calls of raw clients
+    recovery_seconds: float = 1.0  # time from the end of the attack to the end of the last slow or failed call
+    # memory of the server in addition to that before the attack
+    memory_mib: float = 1024 * 1.15  # the default budget and losses of the allocator
+
+
+ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, http_p99_ms=500, rejections=float("inf"))
+EDGE = Bounds(memory_mib=64)
+"""Bounds of attacks that do not reach the server if a proxy is in front of it."""
+
+
+class Attack(NamedTuple):
+    """One attack with its number of connections and its bounds."""
+
+    run: Callable[..., None]  # attacks an address until its process ends
+    connections: int = 1  # how many threads run it at the same time. Each may open more than one connection
+    bounds: Bounds = ONE  # the largest allowed effect on other clients
+    is_http: bool = False  # whether it attacks the HTTP port, which the proxies do not forward
+    needs_proxy: bool = False  # whether only a proxy stops it
+    least_seconds: float = 0.0  # the shortest duration that shows its effect
+    number: int = 0  # the number of calls on each connection; 0: the default of the attack
+    has_shared_address: bool = False  # whether the attacker has the address of the well-behaved clients
+
+    @property
+    def name(self) -> str:
+        name = self.run.__name__.replace("_", "-") + (f"-{self.connections}" if self.connections > 1 else "")
+        return name + (f"x{self.number}" if self.number else "") + ("-shared" if self.has_shared_address else "")
+
+    def attack(self, address: str) -> None:
+        """Attacks an address until the server closes the connection."""
+        self.run(address, *([self.number] if self.number else []))
+
+    @property
+    def sentence(self) -> str:
+        sentence = " ".join((self.run.__doc__ or "").split())
+        if self.number:
+            sentence = f"{sentence[:-1]}, but {self.number} at once."
+        if self.has_shared_address:
+            sentence = f"{sentence[:-1]}, from the address of the other clients."
+        if self.connections == 1:
+            return sentence
+        return f"On each of {self.connections} connections, {sentence[0].lower()}{sentence[1:]}"
+
+
+ATTACKER_HOST = f"127.1.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+"""A source address of this process only. Otherwise a proxy would still block an attack because of the previous one."""
+
+
+attacker_host: str | None = ATTACKER_HOST
+"""The source address of this process. None: the address that the system chooses, which other clients have, too."""
+
+
+def find_source(address: str) -> tuple[str, int] | None:
+    return (attacker_host, 0) if attacker_host and address.startswith("127.") else None
+
+
+def connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), 5, find_source(address))
+
+
+def keep_connections(address: str, number: int, greeting: bytes, more: bytes = b"") -> None:
+    """Opens connections and sends bytes on each every second. A closed connection is opened again."""
+    with ExitStack() as stack:
+        kept: dict[int, socket.socket] = {}
+        while True:
+            for index in range(number):
+                try:
+                    if index not in kept:
+                        kept[index] = stack.enter_context(connect(address))
+                        kept[index].sendall(greeting)
+                    elif more:
+                        kept[index].sendall(more)
+                except OSError:
+                    kept.pop(index, None)
+            time.sleep(1)
+
 
 MIB = 1 << 20
 
@@ -406,7 +485,6 @@ def empty_partial_dims(address: str) -> None:
 
 
 def _write_post(line: bytes, target: bytes = b"/tensor_reshape.v1.ReshapeService/InferShape") -> bytes:
-    """Returns the headers of a POST request."""
     return b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%b\r\n\r\n" % (target, line)
 
 
@@ -421,7 +499,6 @@ def _ask_for_ever(address: str, request: bytes) -> None:
 
 
 def _send_for_ever(address: str, repeated: bytes, first: bytes = b"") -> None:
-    """Sends bytes on a connection until the server closes it."""
     with connect(address) as connection:
         connection.settimeout(None)
         connection.sendall(first)

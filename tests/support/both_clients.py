@@ -1,10 +1,11 @@
 """One interface for the blocking client and the asyncio client, so that one test covers both."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
 from tensor_reshape.wire.arrays import Array
@@ -13,49 +14,28 @@ CLIENTS = ("Client", "AsyncClient")
 CALLERS = (*CLIENTS, "StockClient")
 """Also has the blocking client with grpcio's public API, for tests of the events of a call."""
 
-_Answer = TypeVar("_Answer")
-
 
 class AnyClient:
     """A client of either kind. Every call blocks."""
 
+    reshape: Callable[..., Array]
+    static_reshape: Callable[..., Array]
+    dynamic_reshape: Callable[..., Array]
+    infer_shape: Callable[..., InferredShape]
+    infer_shapes: Callable[..., list[InferredShape | ReshapeError]]
+    check_health: Callable[..., HealthStatus]
+    server_info: Callable[..., ServerInfo]
+    wait_until_ready: Callable[..., None]
+
     def __init__(self, client: Client | AsyncClient, runner: asyncio.Runner) -> None:
         self._client = client
         self._runner = runner
+        for name in type(self).__annotations__:
+            setattr(self, name, partial(self._call, name))
 
-    def reshape(self, *arguments: Any, **fields: Any) -> Array:
-        return self._call("reshape", *arguments, **fields)
-
-    def static_reshape(self, *arguments: Any, **fields: Any) -> Array:
-        return self._call("static_reshape", *arguments, **fields)
-
-    def dynamic_reshape(self, *arguments: Any, **fields: Any) -> Array:
-        return self._call("dynamic_reshape", *arguments, **fields)
-
-    def server_info(self) -> ServerInfo:
-        told: ServerInfo = self._await(self._client.server_info())
-        return told
-
-    def infer_shape(self, *arguments: Any, **fields: Any) -> InferredShape:
-        inferred: InferredShape = self._await(self._client.infer_shape(*arguments, **{"special_zero": False, **fields}))
-        return inferred
-
-    def infer_shapes(self, *arguments: Any, **fields: Any) -> list[InferredShape | ReshapeError]:
-        answers: list[InferredShape | ReshapeError] = self._await(self._client.infer_shapes(*arguments, **fields))
-        return answers
-
-    def check_health(self, *arguments: Any, **fields: Any) -> HealthStatus:
-        status: HealthStatus = self._await(self._client.check_health(*arguments, **fields))
-        return status
-
-    def wait_until_ready(self, **fields: Any) -> None:
-        self._await(self._client.wait_until_ready(**fields))
-
-    def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
-        output: Array = self._await(getattr(self._client, name)(*arguments, **{"special_zero": False, **fields}))
-        return output
-
-    def _await(self, called: _Answer | Coroutine[Any, Any, _Answer]) -> _Answer:
+    def _call(self, name: str, *arguments: Any, **fields: Any) -> Any:  # noqa: ANN401 - the result of any call
+        defaults = {"special_zero": False} if name.endswith("shape") else {}
+        called = getattr(self._client, name)(*arguments, **{**defaults, **fields})
         # In the context of this call. Otherwise a runner would keep the context of its first call.
         return self._runner.run(called, context=copy_context()) if isinstance(called, Coroutine) else called
 

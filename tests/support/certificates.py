@@ -15,25 +15,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files in PEM.
+    """Files in PEM."""
 
-    Attributes:
-        authority: the certificate of the authority that both sides trust.
-        server: the certificate chain of the server, for localhost and 127.0.0.1.
-        server_key: the key of the server.
-        client: the certificate chain of a client.
-        client_key: the key of the client.
-    """
-
-    authority: Path
-    server: Path
-    server_key: Path
-    client: Path
-    client_key: Path
+    authority: Path  # the certificate of the authority that both sides trust
+    server: Path  # the certificate chain of the server, for localhost and 127.0.0.1
+    server_key: Path  # the key of the server
+    client: Path  # the certificate chain of a client
+    client_key: Path  # the key of the client
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags of a server with TLS."""
         return ("--tls-certificate", str(self.server), "--tls-key", str(self.server_key))
 
     @property

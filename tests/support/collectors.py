@@ -23,10 +23,7 @@ class Collector:
     """
 
     def __init__(self, port: int) -> None:
-        self.variables = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
-            "OTEL_BSP_SCHEDULE_DELAY": "20",
-        }
+        self.variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_BSP_SCHEDULE_DELAY": "20"}
         self.services: set[str] = set()
         self._spans: list[Span] = []
         self._news = Condition()
@@ -54,7 +51,6 @@ class Collector:
 
 
 def read_attributes(holder: Span | Resource) -> dict[str, Any]:
-    """Returns the attributes of a span or a resource."""
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "") for pair in holder.attributes}
 
 

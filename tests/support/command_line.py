@@ -3,10 +3,14 @@
 Tests that need a separate process, for example `cli/test_main`, use `run_module`.
 """
 
+import fcntl
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,7 +42,6 @@ def run_command(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, st
 
 
 def ask(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> "Outcome":
-    """Runs a command that calls `server`."""
     return run_command(command, "--server", server.address, *arguments, stdin=stdin)
 
 
@@ -56,18 +59,44 @@ def run_module(module: str, *arguments: str | Path, stdin: bytes = b"", env: dic
 
 
 class Outcome:
-    """The result of a command.
-
-    Attributes:
-        code: the exit code.
-        output: standard output as bytes.
-        text: standard output as stripped text, if it is text.
-        errors: the lines on standard error, without those of gRPC's core.
-    """
-
     def __init__(self, code: int, output: bytes, errors: bytes) -> None:
-        self.code = code
-        self.output = output
-        self.text = output.decode(errors="replace").strip()
+        self.code = code  # the exit code
+        self.output = output  # standard output as bytes
+        self.text = output.decode(errors="replace").strip()  # standard output as stripped text, if it is text
         lines = errors.decode().splitlines()
+        # the lines on standard error, without those of gRPC's core
         self.errors = [line for line in lines if line and not _CORE_LINE.match(line)]
+
+
+def run_on_terminal(
+    *command: str | Path, columns: int = 100, env: Mapping[str, str] | None = None, stdout: int | None = None
+) -> tuple[int, str]:
+    """Runs a program on a terminal with this width. Returns its exit code and its output."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    # An xterm without other settings, independent of the terminal of the tests.
+    quiet = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "CI", "TTY_COMPATIBLE"}
+    own = {name: value for name, value in os.environ.items() if name not in quiet}
+    with subprocess.Popen(
+        list(map(str, command)),
+        stdin=inner,
+        stdout=inner if stdout is None else stdout,
+        stderr=inner,
+        env={**own, "TERM": "xterm-256color", **(env or {})},
+        close_fds=True,
+    ) as process:
+        os.close(inner)
+        text = b"".join(iter(lambda: _read(outer), b"")).decode()
+    os.close(outer)
+    return process.returncode, text.replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # EIO: the terminal was closed
+        return b""
+
+
+def strip_styles(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -34,7 +34,6 @@ def write_shape(*dims: DimLike, **more: object) -> Json:
 
 
 def write_tensor(data_type: str, dims: Sequence[int], payload: bytes, **more: object) -> Json:
-    """Returns the JSON of a tensor."""
     return {"dataType": data_type, "dims": [*dims], "data": b64encode(payload).decode(), **more}
 
 
@@ -99,7 +98,6 @@ HOSTILE = "<script>alert(1)</script>\ud800\x1b[31m]]>&\0"
 
 
 def make_mixed_results() -> Results:
-    """Returns results with many verdicts."""
     return make_results(
         (make_case(), write_shape(6)),
         (make_case("inferred/wrong"), write_shape(7)),

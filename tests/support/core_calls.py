@@ -15,19 +15,13 @@ SECONDS = 60.0
 
 
 class ManualCall(Call):
-    """A call that starts no operation by itself, and records its events.
-
-    Attributes:
-        messages: the received messages.
-        sizes: the sizes of the sent messages.
-        overs: for each `on_over`, whether the client was gone.
-    """
+    """A call that starts no operation by itself, and records its events."""
 
     def __init__(self, method: str, new: Any) -> None:  # noqa: ANN401 - an object of grpcio without types
         super().__init__(method, new)
-        self.messages = SimpleQueue[bytes | None]()
-        self.sizes = SimpleQueue[int]()
-        self.overs = SimpleQueue[bool]()
+        self.messages = SimpleQueue[bytes | None]()  # the received messages
+        self.sizes = SimpleQueue[int]()  # the sizes of the sent messages
+        self.overs = SimpleQueue[bool]()  # for each `on_over`, whether the client was gone
 
     def begin(self) -> None:
         pass
@@ -47,22 +41,15 @@ class ManualCall(Call):
 
 
 class CoreServer:
-    """A server of such calls.
-
-    Attributes:
-        server: the server.
-        address: its address.
-        calls: a queue of the calls that have begun.
-        begun: all calls that have begun.
-        make: makes a call; a test may replace it.
-    """
+    """A server of such calls."""
 
     def __init__(self, kind: Callable[[str, Any], Call], options: Sequence[tuple[str, int]]) -> None:
-        self.calls = SimpleQueue[Call]()
-        self.begun: list[Call] = []
-        self.make: Callable[[Any], Call] = lambda new: kind(METHOD, new)
+        self.calls = SimpleQueue[Call]()  # a queue of the calls that have begun
+        self.begun: list[Call] = []  # all calls that have begun
+        self.make: Callable[[Any], Call] = lambda new: kind(METHOD, new)  # makes a call; a test may replace it
+        # the server
         self.server = Server({METHOD: Route.without_limit(self.open)}, self.open_unknown, self.find_source, options)
-        self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"
+        self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"  # its address
 
     def open(self, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
         call = self.make(new)
@@ -84,7 +71,6 @@ class CoreServer:
 def run_core(
     kind: Callable[[str, Any], Call] = ManualCall, options: Sequence[tuple[str, int]] = ()
 ) -> Iterator[CoreServer]:
-    """Runs a server until the end of the block."""
     served = CoreServer(kind, options)
     served.server.start()
     try:

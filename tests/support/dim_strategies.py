@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.operations import OPERATIONS, SHAPE_OPERATIONS
-from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.questions import Question, ShapeRequest
+from verification.prove import STYLES, choose_question
 
 S64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.sampled_from(["N", "M", "batch", "a name with spaces", "größe", "名", "", "\n", "N" * 65])
@@ -42,12 +43,7 @@ DIMS: st.SearchStrategy[AnyDim] = st.none() | S64 | UNNAMED | NAMED | EXPRESSED
 SHAPES = st.none() | st.lists(DIMS, max_size=3)
 QUESTIONS = st.builds(
     lambda operation, data, target, special_zero, data_type, expected: Question(
-        operation=operation,
-        data=data,
-        target=target,
-        special_zero=special_zero,
-        data_type=data_type,
-        expected=expected,
+        operation=operation, data=data, target=target, special_zero=special_zero, data_type=data_type, expected=expected
     ),
     st.sampled_from(list(OPERATIONS.values())),
     SHAPES,
@@ -75,44 +71,5 @@ LAWFUL_REQUESTS = st.builds(
     st.booleans(),
 )
 
-# Queries with every legal kind of value, which are small enough to be enumerated. About half of them are rejected.
-_SMALL = st.sampled_from([0, 1, 1, 2, 2, 3, 4, 5, 6, 12])
-_LETTERS = st.sampled_from("NMK")
-_SMALL_BOUNDS = st.builds(
-    lambda low, more: Interval(low, None if more is None else low + more),
-    st.integers(0, 4),
-    st.none() | st.integers(0, 3),
-)
-_SMALL_NAMED = st.builds(lambda name, bounds: name_dim(name, *bounds), _LETTERS, st.just(ANY) | _SMALL_BOUNDS)
-_SMALL_PRODUCTS = st.builds(
-    lambda number, above, divisor, below, bounds: Dim(
-        bounds, make_expression(number, [*map(Symbol, above)], divisor, [*map(Symbol, below)])
-    ),
-    st.sampled_from([1, 2, 4, 6]),
-    st.lists(_LETTERS, min_size=1, max_size=3),
-    st.sampled_from([1, 1, 2, 3]),
-    st.lists(_LETTERS, max_size=1),
-    st.just(ANY) | _SMALL_BOUNDS,
-).filter(lambda dim: dim.is_product)
-SMALL_DIMS: st.SearchStrategy[AnyDim] = st.one_of(
-    _SMALL, _SMALL, st.none(), _SMALL_BOUNDS.map(Dim), _SMALL_NAMED, _SMALL_PRODUCTS
-)
-
-
-@st.composite
-def _draw_small_question(draw: st.DrawFn) -> AnyQuestion:
-    data = draw(st.none() | st.lists(SMALL_DIMS, max_size=3) | st.lists(SMALL_DIMS, max_size=3))
-    known = [dim for dim in data or () if isinstance(dim, Dim)]
-    same = st.sampled_from(known) if known else SMALL_DIMS
-    target = draw(st.lists(st.sampled_from([-1, 0]) | SMALL_DIMS | SMALL_DIMS | same, max_size=3))
-    expected = draw(st.none() | st.tuples(*[SMALL_DIMS | same for _ in target]))
-    return Question(
-        operation=draw(st.sampled_from([*SHAPE_OPERATIONS.values()])),
-        data=data,
-        target=None if expected is not None and draw(st.integers(0, 9)) == 0 else target,
-        special_zero=draw(st.booleans()),
-        expected=expected,
-    )
-
-
-SMALL_QUESTIONS = _draw_small_question()
+SMALL_QUESTIONS = st.builds(choose_question, st.randoms(), st.sampled_from([*STYLES.values()]))
+"""Queries that are small enough to be enumerated. About half of them are rejected."""

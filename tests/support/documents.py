@@ -1,6 +1,9 @@
-"""The pages for readers, and the code blocks in them."""
+"""The pages for readers, the code blocks in them, and their site, as `scripts/check` makes it."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,21 +14,12 @@ _BLOCK = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A code block in a page.
-
-    Attributes:
-        language: the language in the first line of the block.
-        text: the code.
-        name: the page and the line of the block.
-    """
-
-    language: str
-    text: str
-    name: str
+    language: str  # the language in the first line of the block
+    text: str  # the code
+    name: str  # the page and the line of the block
 
 
 def find_blocks(language: str) -> list[Block]:
-    """Returns all blocks in this language on all pages."""
     return [block for page in PAGES for block in read_blocks(page) if block.language == language]
 
 
@@ -38,5 +32,26 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def read_prose(page: Path) -> str:
-    """Returns the page without its code blocks."""
     return _BLOCK.sub("", page.read_text())
+
+
+_PRINTED = re.compile(r"^.*(?:print|cout).*(?:#|//) (.*)$", re.MULTILINE)
+
+
+def read_printed(program: Path) -> list[str]:
+    """Returns the words of the comments that follow its print statements."""
+    return " ".join(_PRINTED.findall(program.read_text())).split()
+
+
+DOCS, SITE = ROOT / "docs", ROOT / ".site"
+SITE_PAGES = sorted(page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md"))
+
+
+def make_site() -> Path:
+    """Makes the parts of the site that changed, and returns its folder."""
+    env = {**os.environ, "PYTHONPATH": "tests/support"}
+    subprocess.run([sys.executable, "-m", "verification.document", "--check"], cwd=ROOT, env=env, check=True)
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going"]
+    done = subprocess.run([*command, DOCS, SITE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return SITE

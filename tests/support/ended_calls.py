@@ -31,24 +31,15 @@ def pack(*messages: bytes) -> bytes:
 
 
 class Case(NamedTuple):
-    """A call and its end.
+    """A call and its end."""
 
-    Attributes:
-        path: the path of the method.
-        data: the bytes that the client sends.
-        events: the observed events, without SENT, whose time depends on the transport.
-        code, reason: the status code and the reason of the end.
-        field: the field at fault.
-        ends: whether the client half-closes the call.
-    """
-
-    path: str
-    data: bytes
-    events: str
+    path: str  # the path of the method
+    data: bytes  # the bytes that the client sends
+    events: str  # the observed events, without SENT, whose time depends on the transport
     code: str = "OK"
-    reason: str = ""
-    field: str = ""
-    ends: bool = True
+    reason: str = ""  # the status code and the reason of the end
+    field: str = ""  # the field at fault
+    ends: bool = True  # whether the client half-closes the call
 
 
 _STALLED = ("RESOURCE_EXHAUSTED", Reason.STALLED, "", False)
@@ -107,7 +98,6 @@ def serve(
 def end_call(
     address: str, path: str, data: bytes, *, ends: bool = True, headers: Sequence[tuple[str, str]] = ()
 ) -> dict[str, str]:
-    """Makes one call and returns its headers and trailers."""
     with Connection(address) as connection:
         stream = connection.open(path, end=ends and not data, headers=headers)
         if data:

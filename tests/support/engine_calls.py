@@ -21,7 +21,6 @@ METHOD = "/a.service/Method"
 
 
 def name_peer(host: int, port: int = 1) -> str:
-    """Returns the name of a connection of an address."""
     return f"ipv4:10.0.{host // 250}.{host % 250}:{port}"
 
 
@@ -125,7 +124,6 @@ class Caller:
 
     @property
     def reasons(self) -> list[str]:
-        """The reason of its abort."""
         return [str(rejection.reason) for rejection in self.rejections]
 
 

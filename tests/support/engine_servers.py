@@ -81,8 +81,6 @@ METHODS = MethodTable(
 
 @dataclass
 class EngineServer:
-    """A running server, its engine, and the journal of the engine."""
-
     server: Server
     address: str
     engine: Engine
@@ -109,7 +107,6 @@ def serve_engine(
     options: Sequence[tuple[str, int]] = (),
     clock: Callable[[], float] | None = None,
 ) -> Iterator[EngineServer]:
-    """Runs a server until the end of the block."""
     config, watcher = config or Config(), Watcher()
     engine = Engine(config, (watcher,), clock=clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}

@@ -1,6 +1,6 @@
 """Calls for programs in other languages, and their results by the rules."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
@@ -10,7 +10,6 @@ import numpy as np
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from grpc import StatusCode
-from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
@@ -23,7 +22,6 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
 from tensor_reshape.wire.methods import OPERATION_METHODS, SERVICE, ReshapeRequest
 
-HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
 BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
 """Infinities, a NaN and a negative zero, which must be returned bit for bit."""
@@ -31,44 +29,22 @@ BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.b
 
 @dataclass(frozen=True)
 class Failure:
-    """The expected end of a call that fails.
-
-    Attributes:
-        code: the status code.
-        reason: the reason in the status details; empty: there are no details.
-        message: the status message; empty: any message, for example of the client.
-        metadata: the metadata in the status details.
-    """
-
-    code: StatusCode
-    reason: str = ""
-    message: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    code: StatusCode  # the status code
+    reason: str = ""  # the reason in the status details; empty: there are no details
+    message: str = ""  # the status message; empty: any message, for example of the client
+    metadata: Mapping[str, str] = field(default_factory=dict)  # the metadata in the status details
 
 
 @dataclass(frozen=True)
 class ForeignCall:
-    """One call.
-
-    Attributes:
-        service: the full name of the service.
-        method: the name of the method.
-        requests: the messages to send.
-        responses: the expected messages.
-        failure: the expected failure; None: the call succeeds.
-        streams: whether the method is a stream.
-        holds: whether the client keeps its half of the stream open after the last message.
-        seconds: the timeout.
-    """
-
-    service: str
-    method: str
-    requests: Sequence[Message]
-    responses: Sequence[Message] = field(default_factory=tuple)
-    failure: Failure | None = None
-    streams: bool = False
-    holds: bool = False
-    seconds: float = 30.0
+    service: str  # the full name of the service
+    method: str  # the name of the method
+    requests: Sequence[Message]  # the messages to send
+    responses: Sequence[Message] = field(default_factory=tuple)  # the expected messages
+    failure: Failure | None = None  # the expected failure; None: the call succeeds
+    streams: bool = False  # whether the method is a stream
+    holds: bool = False  # whether the client keeps its half of the stream open after the last message
+    seconds: float = 30.0  # the timeout
 
     def to_json(self) -> dict[str, object]:
         """Returns the description for a program, with `requests` in protobuf's JSON and the field names of the API."""
@@ -78,7 +54,6 @@ class ForeignCall:
 
 
 def read_failure(error: ReshapeError) -> Failure:
-    """Returns the expected failure for a rejection."""
     return Failure(StatusCode[error.code_name], error.reason, error.message, error.metadata)
 
 
@@ -119,49 +94,12 @@ def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elem
     return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], [kind(output=output)])
 
 
-def choose_dims(random: Random, rank: int) -> list[int]:
-    """Chooses dims with at most a few thousand elements together."""
-    return [random.choice((1, 2, 3, 5) if index < 5 else (1, 1, 2)) for index in range(rank)]
-
-
-def list_dense_reshapes(random: Random) -> Iterator[ForeignCall]:
-    """Every type of every operation with many ranks, and sizes at which an encoded length needs one more byte."""
-    for operation in OPERATIONS.values():
-        for data_type in sorted(operation.data_types):
-            for rank in (0, 1, 2, 3, 4, 12):
-                dims = choose_dims(random, rank)
-                target = random.choice(([-1], dims[::-1], [0] * max(rank - 1, 0) + [-1], [*dims, 1][:12]))
-                payload = random.randbytes(data_type.count_bytes(prod(dims)))
-                yield make_reshape(operation, target, make_tensor(data_type, dims, payload), payload)
-    for size in (*range(100, 132), *range(16360, 16388, 3), 2**17, 2**21):
-        payload = random.randbytes(size)
-        yield make_reshape(RESHAPE, [size], make_tensor(DataType.U8, [1, size], payload), payload)
-    for rank in range(13, 65, 3):
-        payload = random.randbytes(6)
-        yield make_reshape(RESHAPE, [*[1] * rank, 6][-rank:], make_tensor(DataType.U8, [2, 3], payload), payload)
-
-
 def list_empty_reshapes() -> Iterator[ForeignCall]:
     """Empty tensors, whose other dims may be huge."""
     for target in ([0], [3, 0], [MAX, 0], [0, MAX], [MAX, 4, 0, 2**62], [*[MAX] * 11, 0], [0, *[2**40] * 11]):
         for operation in OPERATIONS.values():
             if operation is not DYNAMIC_RESHAPE or max(target) < 2**31:
                 yield make_reshape(operation, target, make_tensor(DataType.F32, [0], b""), b"")
-
-
-def list_strided_reshapes(random: Random) -> Iterator[ForeignCall]:
-    """Transposed tensors, whose elements the server gathers."""
-    for rows, columns in ((2, 3), (7, 1), (3, 5), (16, 9)):
-        for operation in OPERATIONS.values():
-            array = np.frombuffer(random.randbytes(rows * columns * 4), "<u4").reshape(rows, columns)
-            data = make_tensor(DataType.F32, [columns, rows], array.tobytes(), [1, columns])
-            yield make_reshape(operation, [-1], data, array.T.tobytes())
-
-
-def list_rejected_reshapes() -> Iterator[ForeignCall]:
-    for operation in OPERATIONS.values():
-        for target in ([7], [-1, -1], [-2], [0, 0, 0], [4, -1]):
-            yield make_reshape(operation, target, make_tensor(DataType.F32, [2, 3], bytes(24)), b"")
 
 
 def make_stream(random: Random, operation: Operation, dims: Sequence[int], chunk_bytes: int) -> ForeignCall:
@@ -176,22 +114,13 @@ def make_stream(random: Random, operation: Operation, dims: Sequence[int], chunk
     return ForeignCall(
         SERVICE,
         "StreamReshape",
-        [
-            first,
-            *[reshape_pb2.StreamReshapeRequest(chunk=chunk, offset=offset) for offset, chunk in chunks],
-        ],
+        [first, *[reshape_pb2.StreamReshapeRequest(chunk=chunk, offset=offset) for offset, chunk in chunks]],
         [
             reshape_pb2.StreamReshapeResponse(output=output),
             *[reshape_pb2.StreamReshapeResponse(chunk=chunk, offset=offset) for offset, chunk in chunks],
         ],
         streams=True,
     )
-
-
-def list_streams(random: Random) -> Iterator[ForeignCall]:
-    for operation in OPERATIONS.values():
-        for dims, chunk_bytes in (([6], 24), ([2, 3], 7), ([40, 10], 200), ([128, 128], 2**14 + 4), ([0, 5], 1)):
-            yield make_stream(random, operation, dims, chunk_bytes)
 
 
 N, M, WIDE = name_dim("N"), name_dim("größe", 1, 2**40), Dim(Interval(2, 8))
@@ -240,12 +169,6 @@ FOLLOWING = ShapeRequest(Question(operation=RESHAPE, data=None, target=[1, -1], 
 """For batches: queries whose data is the output of another query."""
 
 
-def list_items() -> list[BatchItem]:
-    """Returns all queries, and some that use the output of an earlier query."""
-    questions = [BatchItem(request) for request in list_questions()]
-    return [*questions, *[BatchItem(FOLLOWING, index) for index in range(0, len(questions), 7)]]
-
-
 def make_batch(items: Sequence[BatchItem]) -> ForeignCall:
     sent = [
         reshape_pb2.BatchInferShapeItem(question=build_infer_request(item.request), data_from=item.data_from)
@@ -271,26 +194,3 @@ def make_result(answer: ShapeAnswer | ReshapeError) -> reshape_pb2.BatchInferSha
         limit_exceeded=isinstance(answer, LimitError),
     )
     return reshape_pb2.BatchInferShapeResult(rejection=rejection)
-
-
-def list_health_checks() -> Iterable[ForeignCall]:
-    serving = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
-    requests = [health_pb2.HealthCheckRequest(service=service) for service in ("", SERVICE)]
-    return [ForeignCall(HEALTH, "Check", [request], [serving]) for request in requests]
-
-
-def list_calls(random: Random) -> list[ForeignCall]:
-    return [
-        *list_dense_reshapes(random),
-        *list_empty_reshapes(),
-        *list_strided_reshapes(random),
-        *list_rejected_reshapes(),
-        *list_streams(random),
-        *map(make_inference, list_questions()),
-        make_batch(list_items()),
-        *list_health_checks(),
-    ]
-
-
-CALLS = list_calls(Random(9))
-"""The calls, which are the same in every run."""

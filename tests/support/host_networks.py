@@ -4,15 +4,25 @@
   from other such networks, and they disappear when that process ends.
 - That process is the host of the client. If the kernel allows users to make namespaces, it needs no privileges.
 - A host that is cut off does not reply to anything. No message reports its loss, and neither does address resolution.
+- A name server has one name whose addresses change, like those of a headless Service.
 """
 
 import json
 import os
 import shutil
+import socketserver
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
+
+import dns.flags
+import dns.message
+import dns.rdatatype
+import dns.rrset
 
 CALLER_ADDRESS = "10.77.0.254"
 _BRIDGE = "bridge"
@@ -23,17 +33,9 @@ _PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")  # proxies c
 
 
 class Host(NamedTuple):
-    """A host with a server.
-
-    Attributes:
-        name: the name of its namespace.
-        address: its IP address.
-        link: the end of its cable in the bridge.
-    """
-
-    name: str
-    address: str
-    link: str
+    name: str  # the name of its namespace
+    address: str  # its IP address
+    link: str  # the end of its cable in the bridge
 
     @property
     def command_prefix(self) -> tuple[str, ...]:
@@ -41,11 +43,7 @@ class Host(NamedTuple):
 
 
 class HostNetwork:
-    """The network of the client's host. Make it once in a process that `build_command` runs.
-
-    Attributes:
-        hosts: the hosts with servers.
-    """
+    """The network of the client's host. Make it once in a process that `build_command` runs."""
 
     def __init__(self, count: int) -> None:
         _prepare_files()
@@ -53,7 +51,7 @@ class HostNetwork:
         _run("ip", "link", "add", _BRIDGE, "type", "bridge")
         _run("ip", "address", "add", f"{CALLER_ADDRESS}/24", "dev", _BRIDGE)
         _run("ip", "link", "set", _BRIDGE, "up")
-        self.hosts = [_add_host(number) for number in range(1, count + 1)]
+        self.hosts = [_add_host(number) for number in range(1, count + 1)]  # the hosts with servers
 
     def cut_off(self, host: Host) -> None:
         """Pulls the cable: everything that is sent to the host is lost, without an error."""
@@ -125,3 +123,46 @@ def _add_host(number: int) -> Host:
 
 def _run(*command: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+NAME = "reshape.test"
+_PORT = 53
+_TTL_SECONDS = 1
+
+
+class NameServer(socketserver.UDPServer):
+    """Responds with the IPv4 addresses of `NAME`. For all other requests, the response is empty."""
+
+    allow_reuse_address = True
+
+    def __init__(self, address: str, hosts: Sequence[str]) -> None:
+        self.hosts = tuple(hosts)  # the addresses. Any thread may replace the whole list
+        self.questions = 0  # number of requests for these addresses
+        super().__init__((address, _PORT), _Question)
+
+
+class _Question(socketserver.BaseRequestHandler):
+    server: NameServer
+
+    def handle(self) -> None:
+        query, socket = self.request
+        question = dns.message.from_wire(query)
+        answer = dns.message.make_response(question, recursion_available=True)
+        (asked,) = question.question
+        hosts = self.server.hosts
+        if asked.rdtype == dns.rdatatype.A and asked.name.to_text(omit_final_dot=True) == NAME and hosts:
+            self.server.questions += 1
+            answer.answer.append(dns.rrset.from_text_list(asked.name, _TTL_SECONDS, "IN", "A", hosts))
+        socket.sendto(answer.to_wire(), self.client_address)
+
+
+@contextmanager
+def run_name_server(address: str, hosts: Sequence[str]) -> Iterator[NameServer]:
+    with NameServer(address, hosts) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

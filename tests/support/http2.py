@@ -43,15 +43,8 @@ class Kind(IntEnum):
 
 
 class End(NamedTuple):
-    """The end of a call.
-
-    Attributes:
-        status: the grpc-status; "RST" after a reset, "CLOSED" without a connection, "TIMEOUT" if it did not end.
-        message: the grpc-message, or other information.
-    """
-
-    status: str
-    message: str = ""
+    status: str  # the grpc-status; "RST" after a reset, "CLOSED" without a connection, "TIMEOUT" if it did not end
+    message: str = ""  # the grpc-message, or other information
 
     @property
     def is_ok(self) -> bool:
@@ -63,7 +56,6 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def grpc_message(payload: bytes, compressed: int = 0) -> bytes:
-    """Returns a message with the prefix of gRPC."""
     return bytes([compressed]) + len(payload).to_bytes(4, "big") + payload
 
 
@@ -88,44 +80,27 @@ def settings(**values: int) -> bytes:
 
 
 class Connection:
-    """One connection of a client, which may be adversarial.
-
-    Attributes:
-        closed: why the connection was closed; empty while it is open.
-        bodies: the first MiB of the received data of each stream.
-        headers: all headers and trailers of each stream.
-        resets: the error codes of streams that the server has reset.
-        goaway: the payload of the last GOAWAY.
-        pongs: the payloads of the replies to PING frames.
-    """
+    """One connection of a client, which may be adversarial."""
 
     def __init__(
         self,
-        address: str,
+        address: str,  # `host:port`
         *,
+        # bytes that the server may send on each stream, without later updates; None: no limit
         initial_window: int | None = None,
-        reads: bool = True,
-        acknowledges: bool = True,
-        source: tuple[str, int] | None = None,
+        reads: bool = True,  # whether the connection reads from the socket
+        acknowledges: bool = True,  # whether it acknowledges the settings of the server, which apply only after that
+        source: tuple[str, int] | None = None,  # the local address, and a port or 0; None: chosen by the system
     ) -> None:
-        """Connects and sends the preface.
-
-        Args:
-            address: `host:port`.
-            initial_window: bytes that the server may send on each stream, without later updates; None: no limit.
-            reads: whether the connection reads from the socket.
-            acknowledges: whether it acknowledges the settings of the server, which apply only after that.
-            source: the local address, and a port or 0; None: chosen by the system.
-        """
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), SECONDS, source)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.closed = ""
-        self.bodies: dict[int, bytes] = {}
-        self.headers: dict[int, dict[str, str]] = {}
-        self.resets: dict[int, int] = {}
-        self.goaway = b""
-        self.pongs: list[bytes] = []
+        self.closed = ""  # why the connection was closed; empty while it is open
+        self.bodies: dict[int, bytes] = {}  # the first MiB of the received data of each stream
+        self.headers: dict[int, dict[str, str]] = {}  # all headers and trailers of each stream
+        self.resets: dict[int, int] = {}  # the error codes of streams that the server has reset
+        self.goaway = b""  # the payload of the last GOAWAY
+        self.pongs: list[bytes] = []  # the payloads of the replies to PING frames
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
         # Guards the state above and below. A thread that holds it may also take `_writing`, but not in reverse order.
         self._news = threading.Condition(threading.RLock())
@@ -145,7 +120,6 @@ class Connection:
         self.close()
 
     def send(self, raw: bytes) -> None:
-        """Sends bytes as they are."""
         with self._writing:
             self.socket.sendall(raw)
 

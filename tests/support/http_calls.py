@@ -43,7 +43,6 @@ def request(
     *,
     context: ssl.SSLContext | None = None,
 ) -> Reply:
-    """Makes a request on a new connection."""
     host, _, port = address.rpartition(":")
     if context is None:
         connection = http.client.HTTPConnection(host, int(port), WAIT_SECONDS)

@@ -23,19 +23,14 @@ CONFIG = Config(http_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=1)
 
 
 class SlowService(ReshapeService):
-    """A service whose batches run on threads, and wait there until they are released or their call is over.
-
-    Attributes:
-        arrived: is released when a batch has begun.
-        released: set it to release all batches.
-        stopped: is released when a batch has stopped because its call is over.
-        obeys: whether a batch stops when its call is over.
-    """
+    """A service whose batches run on threads, and wait there until they are released or their call is over."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, *, obeys: bool = True) -> None:
         super().__init__(limits)
+        # is released when a batch has begun; set it to release all batches; is released when a batch has stopped
+        # because its call is over
         self.arrived, self.released, self.stopped = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
-        self.obeys = obeys
+        self.obeys = obeys  # whether a batch stops when its call is over
 
     def await_arrival(self) -> None:
         """Waits until another batch has begun."""
@@ -59,8 +54,6 @@ class SlowService(ReshapeService):
 
 
 class RunningPort(NamedTuple):
-    """A port that serves an application."""
-
     port: HttpServer
     app: Application
 

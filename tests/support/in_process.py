@@ -28,16 +28,11 @@ StreamBehavior = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[byte
 
 
 class BlockedBackend:
-    """A backend whose calls wait until they are released.
-
-    Attributes:
-        entered: set when a call has reached the backend.
-        released: set it to release all calls.
-    """
+    """A backend whose calls wait until they are released."""
 
     def __init__(self) -> None:
-        self.entered = threading.Event()
-        self.released = threading.Event()
+        self.entered = threading.Event()  # set when a call has reached the backend
+        self.released = threading.Event()  # set it to release all calls
 
     def __call__(self, data: TensorView, dims: tuple[int, ...], limits: object) -> TensorView:
         del limits

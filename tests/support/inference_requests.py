@@ -51,7 +51,6 @@ def build_question(dims: Sequence[int], target: str, **fields: Any) -> InferMess
 
 
 def send_request(channel: grpc.Channel, method: str, request: InferMessage, timeout: float = 20) -> InferMessage:
-    """Makes a call with a plain grpcio stub."""
     call: grpc.UnaryUnaryMultiCallable[InferMessage, InferMessage] = channel.unary_unary(
         find_path(method), type(request).SerializeToString, find_class(f"{method}Response").FromString
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from late_machines import measure_lateness
+from meters import measure_lateness
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, Client
 from tensor_reshape.client.transfers import Way
@@ -47,26 +47,17 @@ _MAX_DELAY_SECONDS = 1.0  # after a server has started again, or while another o
 
 @dataclass
 class Figures:
-    """The results of a run. Its methods may be called from any thread.
+    """The results of a run. Its methods may be called from any thread."""
 
-    Attributes:
-        interruptions: number of restarts of the server, or of killed workers.
-        calls: number of successful calls, by the kind of caller.
-        slowest_seconds: duration of the slowest of them, by the kind of caller.
-        failures: the kind and the error of each failed call.
-        stop_seconds: longest time from the signal to the end of a server.
-        start_seconds: longest time from there until the next server listens.
-        lateness: factor by which the machine was slower than usual.
-        has_replica: whether another server runs at the same time, so that no call must wait for the missing one.
-    """
-
-    interruptions: int = 0
-    calls: Counter[str] = field(default_factory=Counter)
+    interruptions: int = 0  # number of restarts of the server, or of killed workers
+    calls: Counter[str] = field(default_factory=Counter)  # number of successful calls, by the kind of caller
+    # duration of the slowest of them, by the kind of caller
     slowest_seconds: dict[str, float] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    stop_seconds: float = 0.0
-    start_seconds: float = 0.0
-    lateness: float = 1.0
+    failures: list[str] = field(default_factory=list)  # the kind and the error of each failed call
+    stop_seconds: float = 0.0  # longest time from the signal to the end of a server
+    start_seconds: float = 0.0  # longest time from there until the next server listens
+    lateness: float = 1.0  # factor by which the machine was slower than usual
+    # whether another server runs at the same time, so that no call must wait for the missing one
     has_replica: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -189,14 +180,7 @@ def let_listen(server: ServerProcess) -> None:
 def keep_calling(
     target: str, figures: Figures, *, rest_seconds: float = REST_SECONDS, **settings: Any
 ) -> Iterator[None]:
-    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults.
-
-    Args:
-        target: the target of the clients.
-        figures: receives the results of the calls.
-        rest_seconds: pause between two calls of a caller, so that the server gets processor time, too.
-        settings: settings of the clients in addition to the defaults.
-    """
+    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults."""
     load = _Load(target, figures, rest_seconds, settings)
     with keep_running((load.call, load.call, load.call_streams, load.call_tasks), load.finished):
         yield

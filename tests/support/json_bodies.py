@@ -1,4 +1,4 @@
-"""Queries as JSON, for tests of HTTP."""
+"""Queries and inference requests as JSON, for tests of HTTP."""
 
 import json
 from typing import Any
@@ -31,3 +31,14 @@ def write_json(document: object) -> bytes:
 
 def write_batch(count: int, question: dict[str, Any] = QUESTION) -> bytes:
     return write_json({"items": [{"question": question}] * count})
+
+
+def write_body(*, target: object = "[-1]", binary: object = None, **tensor: Any) -> bytes:
+    """Returns the JSON of a request with one FP32 input of shape (2, 3)."""
+    elements = {"data": [1, 2, 3, 4, 5, 6.5]} if binary is None else {"parameters": {"binary_data_size": binary}}
+    given = {"name": "data", "datatype": "FP32", "shape": [2, 3], **elements, **tensor}
+    return json.dumps({"inputs": [given], "parameters": {"shape": target, "special_zero": False}}).encode()
+
+
+def change_body(body: bytes, **fields: Any) -> bytes:
+    return json.dumps({**json.loads(body), **fields}).encode()

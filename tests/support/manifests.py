@@ -50,14 +50,12 @@ def find(overlay: str, kind: str) -> Manifest:
 
 
 def find_pod(overlay: str) -> Manifest:
-    """Returns the pod template of the Deployment."""
     template = find(overlay, "Deployment")["spec"]["template"]
     assert isinstance(template, dict)
     return template
 
 
 def find_container(overlay: str) -> Manifest:
-    """Returns the container of a pod."""
     (container,) = find_pod(overlay)["spec"]["containers"]
     assert isinstance(container, dict)
     return container
@@ -72,12 +70,7 @@ def find_variables(overlay: str) -> dict[str, str]:
 
 
 def read_config(overlay: str, tls_folder: Path) -> Config:
-    """Returns the configuration that follows from the arguments and the environment.
-
-    Args:
-        overlay: the overlay.
-        tls_folder: the folder that replaces the volumes with the certificates and the tokens.
-    """
+    """Returns the configuration that follows from the arguments and the environment."""
     variables = {
         name: value.replace(TLS_FOLDER, str(tls_folder)).replace(TOKENS_FOLDER, str(tls_folder))
         for name, value in find_variables(overlay).items()
@@ -107,19 +100,13 @@ def list_ports(container: Manifest) -> dict[str, int]:
 
 
 def parse_bytes(quantity: str) -> int:
-    """Returns the bytes of a quantity of memory."""
     match = re.fullmatch(r"(\d+)(|Ki|Mi|Gi)", quantity)
     assert match, quantity
     return int(match[1]) * _UNITS[match[2]]
 
 
 def build_podman_flags(overlay: str, secrets: Mapping[str, Path]) -> Iterator[str]:
-    """Yields the flags with which podman runs a container as the kubelet would.
-
-    Args:
-        overlay: the overlay of the container.
-        secrets: folders that replace the Secrets, by name.
-    """
+    """Yields the flags with which podman runs a container as the kubelet would."""
     pod, container = find_pod(overlay)["spec"], find_container(overlay)
     of_pod, of_container = pod["securityContext"], container["securityContext"]
     yield f"--user={of_pod['runAsUser']}:{of_pod['runAsGroup']}"

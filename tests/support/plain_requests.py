@@ -1,9 +1,11 @@
-"""Requests that the generated classes write, for calls without the SDK."""
+"""Requests that the generated classes write, for calls without the SDK, and whole messages of the operations."""
 
 from collections.abc import Sequence
 
 from http2 import SERVICE_PATH, Connection
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.reshapes import ReshapeCall, encode_request_header, encode_response_header
+from tensor_reshape.wire.tensors import TensorView
 
 STATIC_RESHAPE = f"{SERVICE_PATH}StaticReshape"
 INFER, INFERRED = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", b"\x0a\x00\x20\x01"
@@ -36,7 +38,6 @@ def build_begin(dims: Sequence[int], *, strides: Sequence[int] = ()) -> bytes:
 
 
 def build_chunk(offset: int, payload: bytes) -> bytes:
-    """Returns the message of a stream with a chunk of a tensor."""
     return reshape_pb2.StreamReshapeRequest(offset=offset, chunk=payload).SerializeToString()
 
 
@@ -49,9 +50,20 @@ def _make_request(
 
 
 def can_call(address: str) -> bool:
-    """Returns whether a call on a new connection succeeds."""
     try:
         with Connection(address) as connection:
             return connection.call(STATIC_RESHAPE, build_static_request()).is_ok
     except OSError:
         return False
+
+
+def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
+    """Returns an encoded request. `shape` is the requested shape as a tensor, or None for StaticReshape."""
+    data = call.data
+    question = call.question._replace(data=data.dims, data_type=data.data_type)
+    return encode_request_header(question, data.strides, data.payload.nbytes, shape) + data.payload
+
+
+def encode_reshape_response(output: TensorView) -> bytes:
+    """Returns an encoded response, which has the same form for every operation."""
+    return encode_response_header(output.data_type, output.dims, output.payload.nbytes) + output.payload

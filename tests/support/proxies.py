@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from bare_servers import find_free_port
+from server_processes import find_free_port
 
 FOLDER = Path(__file__).parents[2] / "deploy/proxies"
 _LISTEN = "0.0.0.0:50051"
@@ -25,19 +25,12 @@ _START_SECONDS = _STOP_SECONDS = 30
 
 
 class Proxy(NamedTuple):
-    """A proxy with its configuration file.
+    """A proxy with its configuration file."""
 
-    Attributes:
-        name: the name of the program.
-        file: the path of the file in `FOLDER`.
-        build_command: returns the command that runs it with a file.
-        pidfile: the path of its pid file, which must not conflict with other instances; empty: none.
-    """
-
-    name: str
-    file: str
-    build_command: Callable[[Path], list[str]]
-    pidfile: str = ""
+    name: str  # the name of the program
+    file: str  # the path of the file in `FOLDER`
+    build_command: Callable[[Path], list[str]]  # returns the command that runs it with a file
+    pidfile: str = ""  # the path of its pid file, which must not conflict with other instances; empty: none
 
     def find_obstacle(self) -> str:
         """Returns why it cannot run on this machine; empty if it can."""
@@ -96,14 +89,7 @@ def build_fixture(proxies: Sequence[Proxy]) -> Any:  # noqa: ANN401 - its type i
 
 @contextmanager
 def run_proxy(proxy: Proxy, addresses: list[str], folder: Path, *, certificate: Path | None = None) -> Iterator[str]:
-    """Runs a proxy in front of servers until the end of the block. Yields its address.
-
-    Args:
-        proxy: the proxy.
-        addresses: the addresses of the servers, as many as its file has.
-        folder: the folder for the file with these addresses.
-        certificate: the file with the certificate and its key; None: no TLS.
-    """
+    """Runs a proxy in front of servers until the end of the block. Yields its address."""
     address = f"127.0.0.1:{find_free_port()}"
     text = proxy.read_file()
     assert len(_SERVER_HOSTS.findall(text)) == len(addresses)

@@ -44,15 +44,10 @@ def chunk(offset: int, payload: bytes) -> bytes:
 
 
 class RawStream:
-    """One call.
-
-    Attributes:
-        call: the call object of grpcio.
-    """
-
     def __init__(self, channel: grpc.Channel, seconds: float, metadata: Metadata = ()) -> None:
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
+        # the call object of grpcio
         self.call = method(iter(self._requests.get, None), timeout=seconds, metadata=metadata)
 
     def send(self, *messages: bytes) -> None:

@@ -20,7 +20,6 @@ def send_raw(channel: grpc.Channel, method: str, request: bytes, timeout: float 
 
 
 def catch_status(call: Callable[[], object]) -> grpc.RpcError:
-    """Returns the status of a call, which must fail."""
     with pytest.raises(grpc.RpcError) as caught:
         call()
     return caught.value
@@ -47,7 +46,6 @@ def read_retry_seconds(status: grpc.RpcError | grpc.Call) -> float | None:
 
 
 def catch_local(call: Callable[[], object]) -> ReshapeError:
-    """Returns the exception that the call raises."""
     with pytest.raises(ReshapeError) as caught:
         call()
     return caught.value

@@ -60,23 +60,15 @@ STOCK_CONFIGS = {"stock": _ROUND_ROBIN, "stock, watches health": _HEALTH, "stock
 
 @dataclass
 class Pair:
-    """The servers, each on a fixed port.
+    """The servers, each on a fixed port."""
 
-    Attributes:
-        flags: the flags of each server.
-        stack: stops them at the end.
-        servers: the running servers.
-        rest_seconds: time for which both run before one is stopped.
-    """
-
-    flags: Sequence[str]
-    stack: ExitStack
-    servers: list[ServerProcess] = field(default_factory=list)
-    rest_seconds: float = RESTART_SECONDS
+    flags: Sequence[str]  # the flags of each server
+    stack: ExitStack  # stops them at the end
+    servers: list[ServerProcess] = field(default_factory=list)  # the running servers
+    rest_seconds: float = RESTART_SECONDS  # time for which both run before one is stopped
 
     @property
     def target(self) -> str:
-        """The target of a client with both addresses."""
         return "ipv4:" + ",".join(server.address for server in self.servers)
 
     def replace(self, number: int, ending: signal.Signals, figures: Figures) -> None:
@@ -93,23 +85,14 @@ class Pair:
 
 
 def run_replicas(
-    endings: Sequence[signal.Signals],
-    seconds: float,
-    *flags: str,
-    every_seconds: float = RESTART_SECONDS,
-    rest_seconds: float = REST_SECONDS,
-    **settings: Any,
+    endings: Sequence[signal.Signals],  # the signals, in turn: SIGTERM for a graceful restart, SIGKILL for a loss
+    seconds: float,  # the duration; each server is ended at least once
+    *flags: str,  # the flags of the servers
+    every_seconds: float = RESTART_SECONDS,  # time for which both run in between
+    rest_seconds: float = REST_SECONDS,  # see `keep_calling`
+    **settings: Any,  # settings of the clients in addition to the SDK's defaults
 ) -> Figures:
-    """Ends two servers in turn under load, and replaces each of them.
-
-    Args:
-        endings: the signals, in turn: SIGTERM for a graceful restart, SIGKILL for a loss.
-        seconds: the duration; each server is ended at least once.
-        flags: the flags of the servers.
-        every_seconds: time for which both run in between.
-        rest_seconds: see `keep_calling`.
-        settings: settings of the clients in addition to the SDK's defaults.
-    """
+    """Ends two servers in turn under load, and replaces each of them."""
     figures, end = Figures(has_replica=True), time.monotonic() + seconds
     with (
         note_lateness(figures),

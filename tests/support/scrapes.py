@@ -31,13 +31,11 @@ class Scrape:
         return sum(value for (one, found), value in self._samples.items() if one == name and wanted <= found)
 
     def list_calls(self) -> dict[frozenset[tuple[str, str]], float]:
-        """Returns the number of finished calls, by all labels."""
         return {
             labels: value for (name, labels), value in self._samples.items() if name == "tensor_reshape_calls_total"
         }
 
     def list_values(self, label: str) -> set[str]:
-        """Returns all values of a label."""
         return {value for _, labels in self._samples for name, value in labels if name == label}
 
 

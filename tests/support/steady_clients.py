@@ -5,6 +5,7 @@ the test cannot slow it down. If you run this module as a program, it is one cli
 CALLS_PER_SECOND.
 """
 
+import asyncio
 import http.client
 import json
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Condition, Thread
@@ -26,27 +27,16 @@ CALL_SECONDS = 10.0
 
 
 class SteadyCall(NamedTuple):
-    """One call.
-
-    Attributes:
-        began: the time of `time.monotonic`, which is the same in all processes of a machine.
-        seconds: the duration.
-        failure: the error; empty if the call succeeded.
-    """
-
-    began: float
-    seconds: float
-    failure: str
+    began: float  # the time of `time.monotonic`, which is the same in all processes of a machine
+    seconds: float  # the duration
+    failure: str  # the error; empty if the call succeeded
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The calls of one client."""
-
     calls: tuple[SteadyCall, ...]
 
     def since(self, begin: float) -> "Figures":
-        """Returns the calls that began after a time."""
         return Figures(tuple(call for call in self.calls if begin <= call.began))
 
     def during(self, begin: float, end: float) -> "Figures":
@@ -106,15 +96,9 @@ class SteadyClient:
 
 
 class SteadyClients:
-    """Several clients.
-
-    Attributes:
-        figures: the calls of each client, by its kind; empty before the block has ended.
-    """
-
     def __init__(self, clients: list[SteadyClient]) -> None:
         self._clients = clients
-        self.figures: dict[str, Figures] = {}
+        self.figures: dict[str, Figures] = {}  # the calls of each client, by its kind; empty before the block has ended
 
     def await_call(self, condition: Callable[[SteadyCall], bool]) -> None:
         """Waits until each client has made a call that fulfils `condition`."""
@@ -134,14 +118,7 @@ class SteadyClients:
 def run_steady_clients(
     address: str | Mapping[str, str], kinds: tuple[str, ...] = KINDS, *, calls_per_second: float = 20.0
 ) -> Iterator[SteadyClients]:
-    """Runs a client of each kind until the end of the block. Each has made one call when the block begins.
-
-    Args:
-        address: the address of the server, or an address for each kind.
-        kinds: "raw" (a plain channel without retries), "sdk", "health" (a plain channel), "mib" (the SDK with 1 MiB),
-            or "http" (a kept connection to the HTTP port).
-        calls_per_second: the rate of each client.
-    """
+    """Runs a client of each kind until the end of the block. Each has made one call when the block begins."""
     # In parallel, because each needs seconds for its imports.
     found = dict.fromkeys(kinds, address) if isinstance(address, str) else address
     with ThreadPoolExecutor(len(found)) as threads:
@@ -215,5 +192,47 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
     return lambda: method(request, timeout=CALL_SECONDS)
 
 
+async def _flood(address: str, count: int, calls_per_second: float) -> None:
+    """Calls with many clients until the end of standard input, and then prints the calls."""
+    from tensor_reshape.client import AsyncClient  # noqa: PLC0415
+
+    stopped, calls = Thread(target=sys.stdin.read, daemon=True), list[SteadyCall]()
+
+    async def call(client: AsyncClient) -> None:
+        began, failure = time.monotonic(), ""
+        try:
+            await client.infer_shape([2, 3], [6], special_zero=False)
+        except Exception as error:  # noqa: BLE001 - every error is a result
+            failure = _name(error)
+        calls.append(SteadyCall(began, time.monotonic() - began, failure))
+
+    async def keep_beginning(client: AsyncClient, moment: float) -> None:
+        async with asyncio.TaskGroup() as group:
+            while stopped.is_alive():
+                await asyncio.sleep(max(0.0, moment - time.monotonic()))
+                group.create_task(call(client))
+                moment += 1 / calls_per_second
+
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(AsyncClient(address)) for _ in range(count)]
+        for client in clients:
+            await client.wait_until_ready()
+        stopped.start()
+        print("ready", flush=True)
+        begin = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number, client in enumerate(clients):
+                group.create_task(keep_beginning(client, begin + number / count / calls_per_second))  # spread
+    print(*map(json.dumps, calls), sep="\n")
+
+
+def _main(address: str, kind: str, calls_per_second: str) -> None:
+    name, *numbers = kind.split("-")
+    if name == "flood":
+        asyncio.run(_flood(address, int(numbers[0]), float(calls_per_second)))
+    else:
+        _call_steadily(_build_call(address, kind), float(calls_per_second))
+
+
 if __name__ == "__main__":
-    _call_steadily(_build_call(sys.argv[1], sys.argv[2]), float(sys.argv[3]))
+    _main(*sys.argv[1:])

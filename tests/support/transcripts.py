@@ -26,15 +26,9 @@ EVENTS = (
 
 
 class RecordedEngine(Engine):
-    """An engine that records a transcript.
-
-    Attributes:
-        lines: the lines of the transcript.
-    """
-
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self.now = clock()
-        self.lines: list[str] = []
+        self.lines: list[str] = []  # the lines of the transcript
         self._numbers: dict[Lifecycle, int] = {}
         super().__init__(config, clock=lambda: self.now)
         for name in EVENTS:

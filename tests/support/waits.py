@@ -27,16 +27,16 @@ with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
 """
 
 
-def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Waits until a condition is true. Fails after `seconds`."""
-    pause, deadline = threading.Event(), time.monotonic() + seconds
+def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS, pause_seconds: float = 0.001) -> float:
+    """Waits until a condition is true, and returns the seconds until then. Fails after `seconds`."""
+    pause, began = threading.Event(), time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline
-        pause.wait(0.001)
+        assert time.monotonic() < began + seconds
+        pause.wait(pause_seconds)
+    return time.monotonic() - began
 
 
 def await_waiting(lock: FairLock, count: int) -> None:
-    """Waits until `count` threads wait for the lock."""
     await_that(lambda: len(lock._waiting) >= count)
 
 

@@ -13,12 +13,21 @@ from conformance.adapters.libraries import Matter
 from conformance.adapters.questions import Question, Unknown, read_question, write_answer
 from tensor_reshape.conformance.cases import SuiteSize, list_cases
 from tensor_reshape.conformance.verdicts import CaseVerdict
-from verification.adapters.environments import ADAPTERS, ROOT
-from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
-from verification.adapters.pages import explain, find_cause
-from verification.adapters.reports import FOLDER as REPORTS
-from verification.adapters.reports import read_programs, read_title
-from verification.adapters.results import list_differences, read_results
+from verification.adapters import (
+    ADAPTERS,
+    NAMES,
+    REPORTS,
+    ROOT,
+    explain,
+    find_cause,
+    list_differences,
+    list_reports,
+    load_libraries,
+    load_library,
+    read_programs,
+    read_results,
+    read_title,
+)
 
 LIBRARIES = {name: load_library(name) for name in NAMES}
 RESULTS = read_results()

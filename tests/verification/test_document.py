@@ -9,9 +9,8 @@ from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import serve
 from tensor_reshape.server.options import SettingOption
-from verification.document.commands import CONNECTION, build_commands
-from verification.document.configuration import build_configuration
-from verification.document.explanations import EXPLANATIONS
+from verification.document import CONNECTION, build_commands, build_configuration
+from verification.explanations import EXPLANATIONS
 
 SETTINGS = [option for option in serve.params if isinstance(option, SettingOption)]
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from verification.fuzz.comparisons import Comparison
-from verification.fuzz.runs import describe
+from verification.fuzz import Comparison, describe
 
 INPUTS = 4000
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from host_networks import build_environment, find_obstacle
-from verification.hosts.scenarios import MAX_NOTICE_SECONDS
+from verification.hosts import MAX_NOTICE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 MAX_FOUND_SECONDS = 20  # by default, gRPC waits 30 seconds before it resolves a name again

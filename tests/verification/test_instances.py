@@ -11,7 +11,7 @@ from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
 from tests.oracles.shape_instances import find_accepted
 from verification import instances
 from verification.checker import MAX_DIM, Instance, find_ends
-from verification.prove.small_questions import STYLES, choose_question
+from verification.prove import STYLES, choose_question
 
 HUGE = "2..2147483648"
 

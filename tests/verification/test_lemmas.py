@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tensor_reshape import rules
-from verification.lemmas import LEMMAS
-from verification.lemmas.claims import Claims, Lemma, Verdict, declare, prove, state
+from verification.lemmas import LEMMAS, Claims, Lemma, Verdict, declare, prove, state
 
 PACKAGE = "tensor_reshape.rules"
 NAMED = re.compile(r"^ *Lemmas?: ([\w, \n-]+)\.$", re.MULTILINE)

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from verification.mutants.__main__ import PACKAGES, ROOT
-from verification.mutants.changes import Mutant, draw_sample, find_mutants
-from verification.mutants.runs import Copy
+from verification.mutants import PACKAGES, ROOT, Copy, Mutant, draw_sample, find_mutants
 
 SOURCE = '''"""A docstring with 1 number."""
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meters import measure_peak
-from reshape_messages import encode_reshape_request, encode_reshape_response
+from plain_requests import encode_reshape_request, encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from reshape_messages import encode_reshape_response
+from plain_requests import encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.arrays import DTYPES, build_array

@@ -1,7 +1,6 @@
 """The conditions of queries: their normal form, and the instances that satisfy them."""
 
 from itertools import product
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +12,7 @@ from tensor_reshape.rules.inference import answer_question, infer
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer, ShapeRequest
-from tests.oracles.shape_instances import answer_concrete, ask, find_accepted, find_fault
-from verification.prove.small_questions import STYLES, choose_question
+from tests.oracles.shape_instances import answer_concrete, ask
 from written_questions import describe_answer, write_question
 
 # operation, data, target with special_zero, expected; the conditions, and whether they are complete
@@ -201,14 +199,3 @@ def test_conditions_of_sums_are_exact_and_no_tautologies(
         assert is_satisfied is (output is not None), size
     sizes = [evaluate(*row) for row in product(range(13), repeat=3)]
     assert not any(all(map(condition.holds, sizes)) for condition in conditions)
-
-
-def test_conditions_are_the_accepted_instances():
-    random = Random(27)
-    for name, style in STYLES.items():
-        for _ in range(60):
-            question = choose_question(random, style)
-            answer = ask(question)
-            assert find_fault(answer, find_accepted(question, random)) == ("", ""), (name, question)
-            is_known = question.data is not None and question.target is not None and None not in question.target
-            assert answer is None or answer.conditions_complete or not is_known, (name, question)

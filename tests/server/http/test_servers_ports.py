@@ -16,8 +16,7 @@ import uvicorn
 from certificates import Certificates, issue_certificates, replace_file
 from http_calls import connect, post, read_answer, receive_all, request, write_request
 from http_servers import CONFIG, RunningPort, SlowService, run_http
-from infer_bodies import change_body, write_body
-from json_bodies import ANSWER, BATCH_PATH, QUESTION, write_batch, write_json
+from json_bodies import ANSWER, BATCH_PATH, QUESTION, change_body, write_batch, write_body, write_json
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http import applications, guards, servers

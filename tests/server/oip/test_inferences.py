@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from inference_requests import build_question, build_request, build_typed_request, read_response
-from reshape_messages import encode_reshape_request
+from plain_requests import encode_reshape_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.server.oip.datatypes import NAMES

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hypothesis_profiles import examples
 from tensor_reshape.rules.batches import BatchItem
 from tests.oracles.round_trips import check_round_trips
-from verification.prove.proofs import choose_request
-from verification.prove.wide_questions import Wide
+from verification.prove import Wide, choose_request
 
 ITEMS = 8
 

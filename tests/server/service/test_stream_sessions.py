@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from call_counts import count_calls
+from meters import count_calls
 from raw_streams import SIX, STRIDED, begin, chunk
 from tensor_reshape.rules import layouts
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError

@@ -1,1 +1,0 @@
-"""Makes the same calls with third-party clients, and compares each result with the rules."""

@@ -1,1 +1,0 @@
-"""Exports of torch, which are the models of tests."""

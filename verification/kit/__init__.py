@@ -1,1 +1,0 @@
-"""Makes and checks the cases of the conformance suite in `conformance/`."""

@@ -1,1 +1,0 @@
-"""Compares inferred shapes with brute force, and sends the queries over the wire and back."""
