@@ -3,7 +3,7 @@
 - The body is JSON. The elements of the inputs with the parameter `binary_data_size` follow it as bytes, in the order of
   the inputs. These elements are a view of the body.
 - Elements as numbers may be a flat list, or nested lists in the shape of the input. They are converted in pieces,
-  because no other thread runs meanwhile.
+  because a conversion blocks all other threads.
 - The parameters `binary_data` of the output and `binary_data_output` of the request choose the form of the output.
 - An unknown parameter may have any value and is ignored, as over gRPC.
 - The inputs, outputs, dims and parameters are counted before they become a message.
