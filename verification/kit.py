@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensor_reshape.client import InferredShape, InvalidRequestError, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.conformance import verdicts
-from tensor_reshape.conformance.cases import make_query, read_case_question, split_line
+from tensor_reshape.conformance import cases
+from tensor_reshape.conformance.cases import read_case_question, split_line
+from tensor_reshape.conformance.verdicts import GivenShape, read_answer
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
@@ -97,7 +98,7 @@ def list_questions(case: Json) -> list[Json]:
 
 def make_query(question: Json) -> ShapeQuery:
     """Returns a query as the project's own client sends it."""
-    return make_query(BatchItem(ShapeRequest(read_case_question(question))))
+    return cases.make_query(BatchItem(ShapeRequest(read_case_question(question))))
 
 
 def is_known(question: Json) -> bool:
@@ -217,9 +218,9 @@ def _check(case: Json, question: Json) -> instances.Findings:
         return instances.Findings("" if is_right(case, plain) else f"a plain reading returns {plain}")
     if case["result"].get("rejection", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
-    expected = verdicts.read_answer(case["result"])
+    expected = read_answer(case["result"])
     answer = None
-    if isinstance(expected, verdicts.ShapeAnswer):
+    if isinstance(expected, GivenShape):
         # A case without conditions says nothing about them.
         listed, is_complete = expected.conditions, expected.conditions is not None and expected.conditions_complete
         answer = ShapeAnswer(expected.dims, listed or (), conditions_complete=is_complete)
