@@ -30,20 +30,17 @@ TESTED_ELSEWHERE = {
     "client/sync_calls.py": "client/test_retries_on_the_wire.py",  # the same tests make calls of both clients
     "rules/limits.py": "rules/test_inference.py",  # a table without a function
     "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all queries without unknown dims
-    "server/grpc/builtin.py": "server/grpc/test_builtin.py",  # data about methods
     "server/telemetry/access_logs.py": "server/telemetry/test_call_logs.py",  # the same tests make both kinds of lines
     "server/calls/records.py": "server/telemetry/test_call_logs.py",  # protocols without a function
     "server/calls/results.py": "server/calls/test_statuses.py",  # fields without a function
-    "server/engine/services.py": "server/grpc/test_handlers.py",  # fields without a function
     "server/http/asgi.py": "server/http/test_applications.py",  # every request over HTTP reads its parts
     "server/telemetry/worker_metrics.py": "e2e/test_metrics.py",  # it reads the memory of the workers
     "server/http/counters.py": "server/http/test_applications.py",  # the metrics of requests
     "server/options.py": "server/test_main.py",  # the options of the command `serve`
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
     "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
-    "server/service/method_tables.py": "server/grpc/test_routes.py",  # fields without a function
+    "server/service/method_tables.py": "server/grpc/test_services.py",  # fields without a function
     "server/service/works.py": "server/service/test_methods.py",  # tables
-    "server/grpc/credentials.py": "server/security/test_certificates.py",  # it serves with the certificates
 }
 """Modules without a test file of their name, and the file that tests each of them."""
 

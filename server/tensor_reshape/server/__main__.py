@@ -18,9 +18,8 @@ import click
 
 from tensor_reshape.runtime.requirements import describe_unmet_requirements
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, ConfigError, SettingsError
-from tensor_reshape.server.grpc.binding import check_release
 from tensor_reshape.server.options import FAULTS, build_config, build_option
-from tensor_reshape.server.process.engines import choose_engine
+from tensor_reshape.server.process.engines import check_release, choose_engine
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals

@@ -4,8 +4,7 @@ import pytest
 
 from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.budgets import MAX_READS
-from tensor_reshape.server.engine.engine import MAX_ABORTS, Engine
+from tensor_reshape.server.engine.engine import MAX_ABORTS, MAX_READS, Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.engine.stall_timeouts import (
     MIN_BYTES_PER_SECOND,

@@ -18,9 +18,9 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo
@@ -232,6 +232,50 @@ class ServedCall(Protocol):
         """
 
 
+class Kind(Enum):
+    """The actions that the engine can request.
+
+    Each action is a method of `ServedCall`, except FORGET, which is a method of `Lifecycle`.
+    """
+
+    START_READ = auto()
+    START_SEND = auto()
+    START_WORK = auto()
+    ABORT = auto()
+    DROP = auto()
+    FORGET = auto()
+
+
+class Effect(NamedTuple):
+    """An action to perform for a call.
+
+    Attributes:
+        kind: the action.
+        life: the call.
+        rejection: the error of ABORT and DROP. DROP has none if the server stops.
+    """
+
+    kind: Kind
+    life: "Lifecycle"
+    rejection: LimitError | None = None
+
+
+Effects: TypeAlias = Sequence[Effect]
+"""The effects of an event, in the order in which they must be performed."""
+
+
+class EndDecision(NamedTuple):
+    """The outcome of `Engine.end`.
+
+    Attributes:
+        is_first: whether this event decided the end. If an earlier event decided the end, there is nothing to send.
+        effects: the effects to perform.
+    """
+
+    is_first: bool
+    effects: Effects
+
+
 class Journal(Protocol):
     """Records the events of calls."""
 
@@ -279,7 +323,7 @@ class Lifecycle:
     source = _NO_SOURCE
     info: CallInfo | None = None
     state = State.NEW
-    journals: "tuple[Journal, ...]" = ()
+    journals: tuple[Journal, ...] = ()
     reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
     in_working_pool = False
     counted = (0, 0)

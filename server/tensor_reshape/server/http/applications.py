@@ -39,8 +39,7 @@ from tensor_reshape.server.http.pages import DRAWING_PATH, OPENAPI_PATH, Pages, 
 from tensor_reshape.server.http.replies import Form, HttpError, Reply, reply_json, write_inference
 from tensor_reshape.server.http.transcoder import Transcoder, find_form
 from tensor_reshape.server.oip.inferences import Inference
-from tensor_reshape.server.process.fair_locks import FairLock
-from tensor_reshape.server.process.pools import Pool
+from tensor_reshape.server.process.pools import FairLock, Pool
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server

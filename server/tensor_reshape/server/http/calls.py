@@ -31,7 +31,7 @@ from tensor_reshape.server.http.asgi import Request, Send
 from tensor_reshape.server.http.counters import HttpCounters
 from tensor_reshape.server.http.guards import GUARD, Guard
 from tensor_reshape.server.http.replies import Form, HttpError, Reply, build_headers, write_failure
-from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
+from tensor_reshape.server.process.pools import FAST_SWITCHES
 from tensor_reshape.server.service.method_tables import IsOver
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 from tensor_reshape.server.telemetry.call_logs import log_failure

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.engine.admission_queues import MAX_EXAMINED, WAIT_SECONDS, AdmissionQueue
+from tensor_reshape.server.engine.fair_queues import MAX_EXAMINED, WAIT_SECONDS, AdmissionQueue
 
 
 def at(address: str, connection: int = 1) -> Source:

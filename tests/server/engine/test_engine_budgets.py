@@ -5,7 +5,7 @@ import pytest
 from engine_calls import MESSAGE, Caller, make
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.budgets import MAX_READS, Budget
+from tensor_reshape.server.engine.engine import MAX_READS, Budget
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 BUDGET = 82 * MESSAGE
