@@ -17,13 +17,12 @@ from typing import Any
 import click
 
 from tensor_reshape.runtime.requirements import describe_unmet_requirements
-from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, ConfigError, SettingsError
+from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, VARIABLE_PREFIX, ConfigError, SettingsError
 from tensor_reshape.server.options import FAULTS, build_config, build_option
 from tensor_reshape.server.process.engines import check_release, choose_engine
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.settings import VARIABLE_PREFIX
 
 # Other modules import the packages of the extra `[server]` only when they need them. They are looked for here, so that
 # the command reports at once that the extra is not installed.
