@@ -38,8 +38,7 @@ from tensor_reshape.server.process.signals import ignore_signals
 # the command reports at once that the extra is not installed.
 for _package in ("prometheus_client", "pythonjsonlogger"):
     if find_spec(_package) is None:
-        message = f"No module named '{_package}'"
-        raise ModuleNotFoundError(message, name=_package)
+        raise ModuleNotFoundError(f"No module named '{_package}'", name=_package)
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"

@@ -458,7 +458,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     def _find_faults(self) -> Iterator[str]:
         """Yields invalid values and conflicts between settings."""
-        yield from self._find_single_faults()
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} must be {setting.bounds}, not {getattr(self, setting.name)!r}"
         yield from self._find_address_faults()
         yield from self._find_http_faults()
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
@@ -472,11 +474,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each process may"
                 f" need {round_size(least)}. Raise --memory-budget-bytes, or lower --max-message-bytes or --workers"
             )
-
-    def _find_single_faults(self) -> Iterator[str]:
-        for setting in SETTINGS:
-            if not setting.admits(getattr(self, setting.name)):
-                yield f"{setting.name} must be {setting.bounds}, not {getattr(self, setting.name)!r}"
 
     def _find_address_faults(self) -> Iterator[str]:
         """Yields malformed addresses, and addresses that workers cannot share."""

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.quotas import build_quotas
-from tensor_reshape.server.calls.records import CallLog
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.engine.engine import Engine, count_pool_bytes
@@ -90,7 +89,8 @@ class Runner:
         self._max_connections = count_connections(sum(map(count_listeners, config.all_addresses)))
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         inference = Inference(service, config.limits)
-        methods = _join_methods(config, service, inference)
+        info = MethodTable((build_info_method(describe_server(config)),), ())
+        methods = service.methods.join(info).join(build_inference_methods(inference))
         self._lookups = service.lookups
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *reflection.names))
@@ -98,8 +98,9 @@ class Runner:
         # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
         # quota applies. Calls that an earlier gate rejects must not count towards a quota.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
-        served = _build_service(config, methods, self._watchers.logs, passed)
-        self._engine, self._pools = served.engine, served.pools
+        self._engine = Engine(config, gates=passed, observers=self._watchers.logs)
+        self._pools = {work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()}
+        served = Service(self._engine, Sources(config.trusted_proxy), methods, self._pools)
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
         introspection = MethodTable((), reflection.build_methods())
@@ -238,26 +239,6 @@ class Runner:
         """Ends the process if the thread that receives calls has ended although the server was not stopped."""
         if self._server.has_stopped_receiving:
             end_process("the thread that serves calls has ended")
-
-
-def _build_service(config: Config, methods: MethodTable, observers: Sequence[CallLog], gates: Gates) -> Service:
-    """Returns the service with its engine and thread pools. Starts a thread for each kind of work.
-
-    Raises:
-        ConfigError: the system cannot start a thread.
-    """
-    return Service(
-        engine=Engine(config, gates=gates, observers=observers),
-        sources=Sources(config.trusted_proxy),
-        methods=methods,
-        pools={work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()},
-    )
-
-
-def _join_methods(config: Config, service: ReshapeService, inference: Inference) -> MethodTable:
-    """Returns the methods of ReshapeService and of the Open Inference Protocol."""
-    info = build_info_method(describe_server(config))
-    return service.methods.join(MethodTable((info,), ())).join(build_inference_methods(inference))
 
 
 def serve_until_signal(config: Config) -> None:

@@ -37,6 +37,7 @@ from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.lifecycle import (
+    READ_BELOW_UNSENT,
     RESTS,
     Effect,
     Effects,
@@ -48,7 +49,7 @@ from tensor_reshape.server.engine.lifecycle import (
     State,
 )
 from tensor_reshape.server.engine.observers import CallRecord, attempt
-from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, Starving, find_stalled, reject_busy
+from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy
 
 # These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
@@ -404,8 +405,8 @@ class Engine:
         with self._lock:
             now = self._clock()
             pool = self._receiving
-            starving = Starving(pool.newcomers, pool.count_starving_connections())
-            stalled = find_stalled(self._lives, self._timeouts, now, starving, self._is_greedy)
+            starving = pool.count_starving_connections()
+            stalled = find_stalled(self._lives, self._timeouts, now, pool.newcomers, starving, self._is_greedy)
             aborted = []
             for life, error in islice(stalled.items(), MAX_ABORTS):
                 pool.postpone(life.source)  # so that clients that wait get the memory of the call, not its own client
@@ -468,7 +469,9 @@ class Engine:
         return Effect(Kind.DROP if cancels else _ABORT, life, rejection)
 
     def _read_if_due(self, life: Lifecycle) -> Effects:
-        return self._request_read(life) if life.may_read else ()
+        """Reads the next message of a stream that has few unsent responses."""
+        is_due = life.state is State.SENDING and life.unsent < READ_BELOW_UNSENT
+        return self._request_read(life) if is_due else ()
 
     def _request_read(self, life: Lifecycle) -> Effects:
         """Lets a call read its next message as soon as there is memory."""

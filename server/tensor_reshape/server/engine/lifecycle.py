@@ -202,7 +202,9 @@ If a call is aborted in one of these states, the reason is SERVER_BUSY, not STAL
 RESTS = frozenset({State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING})
 """The states in which a running call is neither being processed nor ending."""
 
-_WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
+WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
+"""The states in which the server works on a call, so that it has no stall timeout."""
+
 _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
@@ -350,8 +352,7 @@ class Lifecycle:
         before = self.state
         after = TRANSITIONS[before].get(event)
         if after is None:
-            message = f"a call that is {before.name} cannot {event.name}"
-            raise IllegalEventError(message)
+            raise IllegalEventError(f"a call that is {before.name} cannot {event.name}")
         self.state = after
         for journal in self.journals:
             journal.record(self, event, before, size, result)
@@ -371,19 +372,9 @@ class Lifecycle:
         return self.state in _SILENT and self.holdings[0] > 0
 
     @property
-    def is_worked_on(self) -> bool:
-        """Whether the server works on the call. A call on which the server works has no stall timeout."""
-        return self.state in _WORKED_ON
-
-    @property
     def is_over(self) -> bool:
         """Whether the client no longer waits for the response."""
         return self.state in _CLOSED
-
-    @property
-    def may_read(self) -> bool:
-        """Whether a stream may read its next message, because it has few unsent responses."""
-        return self.state is State.SENDING and self.unsent < READ_BELOW_UNSENT
 
     @property
     def ignores_rejections(self) -> bool:

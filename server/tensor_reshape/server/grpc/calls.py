@@ -220,10 +220,8 @@ class Call(ABC):
     def _report(self, error: Exception) -> None:
         """Logs a bug. This method never raises an exception, because an exception would end the receiving thread."""
         with suppress(Exception):
-            self._log_bug(error)
-
-    def _log_bug(self, error: Exception) -> None:
-        _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.info.request_id})
+            extra = {"method": self.method, "request_id": self.info.request_id}
+            _LOGGER.error("bug", exc_info=error, extra=extra)
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
         """Starts a batch of operations. The receiving thread calls `react` when the batch is done.

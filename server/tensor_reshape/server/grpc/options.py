@@ -126,14 +126,12 @@ def _limit_connections(config: Config) -> list[tuple[str, int]]:
         ("grpc.http2.min_ping_interval_without_data_ms", _count_milliseconds(_MIN_PING_SECONDS)),
         ("grpc.http2.max_ping_strikes", _PING_STRIKES),
     ]
-    return [*options, *_limit_age(config)] if config.max_connection_age_seconds else options
-
-
-def _limit_age(config: Config) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
-        ("grpc.max_connection_age_grace_ms", _count_milliseconds(AGE_GRACE_SECONDS)),
-    ]
+    if config.max_connection_age_seconds:
+        options += [
+            ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
+            ("grpc.max_connection_age_grace_ms", _count_milliseconds(AGE_GRACE_SECONDS)),
+        ]
+    return options
 
 
 def _count_milliseconds(seconds: float) -> int:

@@ -158,8 +158,7 @@ class Server:
         security = () if credentials is None else (inner._credentials,)
         port = int(self._server.add_http2_port(address.encode(), *security))
         if not port:  # the core does not report why the address cannot be bound
-            message = f"{address} cannot be bound"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{address} cannot be bound")
         return port
 
     def start(self) -> None:

@@ -80,8 +80,7 @@ class Pool(Executor):
 
         with self._lock:
             if self._is_shut:
-                message = "the pool is shut down"
-                raise RuntimeError(message)
+                raise RuntimeError("the pool is shut down")
             self._work.put(run)
         return future
 
