@@ -14,7 +14,7 @@ one line a second for each address. The access log is in the module `access_logs
 - If a message exceeds the size limit, gRPC's core rejects the call, and the handlers log the rejection.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
-  `process.log_queue`). At the level DEBUG, the number is not limited, and the access log has a line for each call.
+  `process.logs`). At the level DEBUG, the number is not limited, and the access log has a line for each call.
 - A call never waits until its log line is written.
 """
 
