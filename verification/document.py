@@ -31,9 +31,8 @@ from tensor_reshape.rules.notation import parse_shape
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tensor_reshape.rules.sizes import format_size
-from tensor_reshape.server.config import SETTINGS, Config
+from tensor_reshape.server.config import SETTINGS, Config, Setting, list_settings
 from tensor_reshape.server.options import SettingOption
-from tensor_reshape.server.settings import Setting, list_settings
 from tensor_reshape.server.telemetry.metrics import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
 from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX
 from verification.adapters import explain, list_differences, list_reports, load_libraries, read_results, read_title
@@ -338,21 +337,20 @@ def _build_setting(setting: Setting) -> str:
     flags = f"`{setting.flag}`"
     if setting.type is bool:
         flags += f" `--no-{setting.flag.removeprefix('--')}`"
-    return join_cells((flags, describe_values(setting), describe_default(setting), setting.declaration.help))
+    return join_cells((flags, describe_values(setting), describe_default(setting), setting.help))
 
 
 def describe_values(setting: Setting) -> str:
-    declared = setting.declaration
     if not setting.is_size:
-        return " ".join(f"`{choice}`" for choice in declared.choices) or setting.bounds
-    ends = [format_size(int(end)) for end in (declared.least, declared.most) if end is not None]
+        return " ".join(f"`{choice}`" for choice in setting.choices) or setting.bounds
+    ends = [format_size(int(end)) for end in (setting.least, setting.most) if end is not None]
     return f"at least {ends[0]}" if len(ends) == 1 else " to ".join(ends)
 
 
 def describe_default(setting: Setting) -> str:
     """Returns the default as text, or in words if it depends on the system."""
-    if setting.declaration.system_default:
-        return setting.declaration.system_default
+    if setting.system_default:
+        return setting.system_default
     default = setting.default
     if setting.type is bool:
         return "on" if default else "off"

@@ -7,8 +7,8 @@ from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_messa
 from meters import count_threads, read_memory
 from server_processes import STOP_SECONDS, ServerProcess, run_server
 from steady_clients import run_steady_clients
-from tensor_reshape.server.grpc.builtin import MAX_SILENT
 from tensor_reshape.server.grpc.health import MAX_WATCHES_PER_CONNECTION
+from tensor_reshape.server.grpc.services import MAX_SILENT
 
 ATTACK_SECONDS = 4.0
 BOUND_SECONDS = 5.0  # also for a busy machine, because a blocked service does not respond at all

@@ -12,7 +12,7 @@ from command_line import run_module
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 from tensor_reshape.server.__main__ import serve
-from tensor_reshape.server.grpc.binding import TESTED
+from tensor_reshape.server.process.engines import TESTED
 
 UNTESTED = "Metadata-Version: 2.1\nName: grpcio\nVersion: 1.90.0\n"
 BROKEN = """

@@ -30,7 +30,7 @@ from manifests import (
     render,
 )
 from tensor_reshape.server.config import SETTINGS, Config
-from tensor_reshape.server.grpc.builtin import MAX_SILENT, MAX_SILENT_REFLECTIONS
+from tensor_reshape.server.grpc.services import MAX_SILENT, MAX_SILENT_REFLECTIONS
 from tensor_reshape.server.http.guards import MAX_CONNECTIONS
 from tensor_reshape.server.process.resources import PROCESS_BYTES
 from tensor_reshape.server.security.tokens import Tokens

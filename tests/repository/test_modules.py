@@ -25,14 +25,11 @@ PRODUCT = {
 """The modules of the product by their path in the namespace package."""
 
 TESTED_ELSEWHERE = {
-    "server/grpc/builtin.py": "server/grpc/test_builtin.py",  # data about methods
     "server/calls/results.py": "server/telemetry/test_call_logs.py",  # fields and protocols without a function
-    "server/engine/services.py": "server/grpc/test_handlers.py",  # fields without a function
     "server/options.py": "server/test_main.py",  # the options of the command `serve`
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests
     "server/runner.py": "e2e/test_lifecycle.py",  # it starts, drains and stops a whole server
     "server/service/method_tables.py": "server/service/test_methods.py",  # tables
-    "server/grpc/credentials.py": "server/security/test_certificates.py",  # it serves with the certificates
 }
 """Modules without a test file of their name, and the file that tests each of them."""
 

@@ -8,8 +8,15 @@ import pytest
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
-from tensor_reshape.server.config import SETTINGS, Config, ConfigError, TlsFiles, fit_memory, is_address
-from tensor_reshape.server.settings import MEMORY_BUDGET_BYTES
+from tensor_reshape.server.config import (
+    MEMORY_BUDGET_BYTES,
+    SETTINGS,
+    Config,
+    ConfigError,
+    TlsFiles,
+    fit_memory,
+    is_address,
+)
 
 # With these values, the bounds of different settings do not interfere.
 ROOMY = {"memory_budget_bytes": 2**45}
@@ -19,14 +26,14 @@ def list_edges() -> list[tuple[str, object, bool]]:
     """Returns for each setting the values at its bounds and the next values beyond, and whether each is valid."""
     edges: list[tuple[str, object, bool]] = []
     for setting in SETTINGS:
-        declared, step = setting.declaration, 1 if setting.type is int else 0.01
-        if declared.least is not None:
-            edges += [(setting.name, declared.least - step, False)]
-            edges += [(setting.name, declared.least, True)] if setting.name not in ROOMY else []
-        if declared.most is not None:
-            edges += [(setting.name, declared.most + step, False), (setting.name, declared.most, True)]
-        edges += [(setting.name, word, True) for word in declared.choices]
-        edges += [(setting.name, "another", False)] if declared.choices else []
+        step = 1 if setting.type is int else 0.01
+        if setting.least is not None:
+            edges += [(setting.name, setting.least - step, False)]
+            edges += [(setting.name, setting.least, True)] if setting.name not in ROOMY else []
+        if setting.most is not None:
+            edges += [(setting.name, setting.most + step, False), (setting.name, setting.most, True)]
+        edges += [(setting.name, word, True) for word in setting.choices]
+        edges += [(setting.name, "another", False)] if setting.choices else []
     return edges
 
 

@@ -10,8 +10,7 @@ import grpc
 import pytest
 
 from tensor_reshape.server.__main__ import is_instrumented, serve
-from tensor_reshape.server.config import SETTINGS, Config
-from tensor_reshape.server.settings import Setting
+from tensor_reshape.server.config import SETTINGS, Config, Setting
 
 OTHER_VALUES: dict[type, str] = {bool: "0", str: "another", Path: __file__}
 
@@ -23,11 +22,10 @@ def parse(*flags: str) -> dict[str, Any]:
 
 def choose_other(setting: Setting) -> str:
     """Returns a valid value other than the default, as text."""
-    declared = setting.declaration
-    if declared.choices:
-        return declared.choices[-1] if declared.choices[-1] != setting.default else declared.choices[0]
+    if setting.choices:
+        return setting.choices[-1] if setting.choices[-1] != setting.default else setting.choices[0]
     if setting.type in {int, float}:
-        return str(setting.default + 1 if declared.most is None or setting.default < declared.most else declared.least)
+        return str(setting.default + 1 if setting.most is None or setting.default < setting.most else setting.least)
     return OTHER_VALUES[setting.type]
 
 
@@ -45,7 +43,7 @@ def reject(*flags: str) -> click.BadParameter:
 def test_serve_command_options_match_the_settings():
     assert [option.name for option in serve.params] == [*(setting.name for setting in SETTINGS), "check_config"]
     text = " ".join(serve.get_help(click.Context(serve, **serve.context_settings)).split())
-    assert [setting.name for setting in SETTINGS if setting.declaration.help not in text] == []
+    assert [setting.name for setting in SETTINGS if setting.help not in text] == []
 
 
 def test_each_server_setting_has_a_flag_and_environment_variable():
@@ -57,7 +55,7 @@ def test_each_server_setting_has_a_flag_and_environment_variable():
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(setting.variable, value)
             assert parse()[name] == expected, name
-        default = None if setting.declaration.system_default else getattr(Config(), name)
+        default = None if setting.system_default else getattr(Config(), name)
         assert parse()[name] == default, name
 
 

@@ -40,6 +40,17 @@ class ManualCall(Call):
             self.send(message)
 
 
+def open_unknown(new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
+    call = ManualCall(new.method.decode(), new)
+    call.finish()
+    return call
+
+
+def find_source(peer: str, metadata: Any) -> Source:  # noqa: ANN401 - metadata of a test are pairs of text
+    """Returns the address in the metadata of a call, because a test has only one real address."""
+    return Source(dict(metadata).get("address", ""), peer)
+
+
 class CoreServer:
     """A server of such calls."""
 
@@ -48,7 +59,7 @@ class CoreServer:
         self.begun: list[Call] = []  # all calls that have begun
         self.make: Callable[[Any], Call] = lambda new: kind(METHOD, new)  # makes a call; a test may replace it
         # the server
-        self.server = Server({METHOD: Route.without_limit(self.open)}, self.open_unknown, self.find_source, options)
+        self.server = Server({METHOD: Route.without_limit(self.open)}, open_unknown, find_source, options)
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"  # its address
 
     def open(self, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
@@ -56,15 +67,6 @@ class CoreServer:
         self.begun.append(call)
         self.calls.put(call)
         return call
-
-    def open_unknown(self, method: str, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
-        call = ManualCall(method, new)
-        call.finish()
-        return call
-
-    def find_source(self, new: Any) -> Source:  # noqa: ANN401 - an object of grpcio without types
-        """Returns the address in the metadata of a call, because a test has only one real address."""
-        return Source(dict(new.metadata).get("address", ""), new.peer)
 
 
 @contextmanager

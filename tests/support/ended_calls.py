@@ -1,4 +1,4 @@
-"""Calls over a real socket, with their observed events and their ends."""
+"""Calls over a real socket, with their recorded events and their ends."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from raw_streams import SIX, STRIDED, begin, chunk
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.observers import Observer
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.engine.lifecycle import Journal
+from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     path: str  # the path of the method
     data: bytes  # the bytes that the client sends
-    events: str  # the observed events, without SENT, whose time depends on the transport
+    events: str  # the recorded events, without SENT, whose time depends on the transport
     code: str = "OK"
     reason: str = ""  # the status code and the reason of the end
     field: str = ""  # the field at fault
@@ -86,12 +86,12 @@ CASES = {
 
 @contextmanager
 def serve(
-    backend: Backend = reshape, *, observers: Sequence[Observer] = (), gates: Sequence[Gate] = (), **settings: Any
+    backend: Backend = reshape, *, journals: Sequence[Journal] = (), gates: Sequence[Gate] = (), **settings: Any
 ) -> Iterator[Runner]:
     """Runs the real server. The receiving thread processes small calls with any backend."""
     config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0, **settings)
     service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
-    with run_runner(config, service=service, observers=observers, gates=gates) as runner:
+    with run_runner(config, service=service, journals=journals, gates=gates) as runner:
         yield runner
 
 

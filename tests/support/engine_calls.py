@@ -6,13 +6,11 @@ from typing import Self
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.results import OK
+from tensor_reshape.server.calls.results import OK, CallLog
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle
-from tensor_reshape.server.engine.observers import ObserverJournal
+from tensor_reshape.server.engine.lifecycle import Effects, Journal, Lifecycle
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 
 MESSAGE = 1024
@@ -63,13 +61,13 @@ class Caller:
         rejections: the errors of GIVE_UP effects.
     """
 
-    def __init__(self, engine: Engine, peer: str = PEER, perform: Perform = perform) -> None:
-        self.engine, self.perform = engine, perform
+    def __init__(self, engine: Engine, peer: str = PEER, perform: Callable[[Effects], None] | None = None) -> None:
+        self.engine, self.perform = engine, perform or engine.perform
         self.reads = self.works = self.sends = self.drops = 0
         self.rejections: list[LimitError] = []
         self.life = Lifecycle(self, METHOD)
         engine.prepare(self.life, (), lambda: CallInfo(METHOD, ()))
-        perform(engine.enter(self.life, find_source(peer)))
+        self.perform(engine.enter(self.life, find_source(peer)))
 
     def start_read(self) -> None:
         self.reads += 1
@@ -136,7 +134,7 @@ def make(
     journals: Sequence[Journal] = (),
     clock: Callable[[], float] = time.monotonic,
     timeouts: StallTimeouts | None = None,
-    observed: ObserverJournal | None = None,
+    observers: Sequence[CallLog] = (),
 ) -> Engine:
     """Makes an engine with memory for this many messages. A quarter is reserved for addresses that hold little."""
     config = Config(
@@ -147,7 +145,7 @@ def make(
     )
     # Less than the smallest valid budget, so that a few calls fill it.
     object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)
-    return Engine(config, journals, clock=clock, timeouts=timeouts, observed=observed)
+    return Engine(config, journals, clock=clock, timeouts=timeouts, observers=observers)
 
 
 def call_all(engine: Engine, hosts: range) -> list[Caller]:

@@ -12,12 +12,11 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
-from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.grpc.routes import build_server
+from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.servers import Server
+from tensor_reshape.server.grpc.services import build_server
 from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod, Work
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
@@ -106,12 +105,13 @@ def serve_engine(
     others: Sequence[Service] = (),
     options: Sequence[tuple[str, int]] = (),
     clock: Callable[[], float] | None = None,
+    on_unknown: Callable[[str], None] = lambda _method: None,
 ) -> Iterator[EngineServer]:
     config, watcher = config or Config(), Watcher()
     engine = Engine(config, (watcher,), clock=clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
-    service = Service(engine, build_perform(None), Sources(config.trusted_proxy), methods, pools or own)
-    server = build_server((service, *others), options)
+    service = Service(engine, Sources(config.trusted_proxy), methods, pools or own)
+    server = build_server((service, *others), options, on_unknown)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:

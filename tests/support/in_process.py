@@ -11,8 +11,8 @@ import grpc
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.observers import Observer
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.engine.lifecycle import Journal
+from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend, ReshapeService
@@ -61,14 +61,15 @@ def run_runner(
     backend: Backend = reshape,
     *,
     service: ReshapeService | None = None,
-    observers: Sequence[Observer] = (),
+    journals: Sequence[Journal] = (),
     gates: Sequence[Gate] = (),
 ) -> Iterator[Runner]:
     """Runs the real server, with another backend or another service if one is given."""
     config = config or Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
     if service is None and backend is not reshape:
         service = ThreadService(config.limits, backend=backend, make_turns=FairLock)
-    runner = Runner(config, service, observers=observers, gates=gates)
+    runner = Runner(config, service, gates=gates)
+    runner._engine.journals += tuple(journals)
     runner.start()
     try:
         yield runner

@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from tensor_reshape.server.__main__ import serve
-from tensor_reshape.server.config import Config
-from tensor_reshape.server.settings import VARIABLE_PREFIX
+from tensor_reshape.server.config import VARIABLE_PREFIX, Config
 
 Manifest = dict[str, Any]
 FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"

@@ -15,9 +15,8 @@ from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.effects import Effect, EndDecision
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Lifecycle
+from tensor_reshape.server.engine.lifecycle import Effect, EndDecision, Lifecycle
 
 EVENTS = (
     "enter", "message_received", "respond_at_once", "request_work", "begin_work", "respond", "sent", "reserve", "end",

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.process.pools import FairLock
 
 WAIT_SECONDS = 60.0
 _INTERRUPTED = """

@@ -14,6 +14,5 @@ The packages and modules of the server form these layers, from top to bottom.
 - The package `engine` is the admission control, which decides when a call may continue.
 - The package `service` computes the response of a call.
 
-Three more packages support these layers. The package `builtin` has health checks and reflection. The package
-`transport` has listeners and channel arguments. The package `process` has the logs, threads and limits of one process.
+The package `process` supports these layers. It has the listeners, logs, threads and limits of one process.
 """

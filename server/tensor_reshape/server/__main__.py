@@ -10,28 +10,35 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from tensor_reshape.runtime.requirements import describe_unmet_requirements
-from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, ConfigError, SettingsError
-from tensor_reshape.server.grpc.binding import check_release
+from tensor_reshape.server.config import (
+    SETTINGS,
+    STOP_SIGNALS,
+    VARIABLE_PREFIX,
+    Config,
+    ConfigError,
+    SettingsError,
+    TlsFiles,
+)
 from tensor_reshape.server.options import FAULTS, build_config, build_option
-from tensor_reshape.server.process.engines import choose_engine
+from tensor_reshape.server.process.engines import check_release, choose_engine
+from tensor_reshape.server.process.listeners import find_unbindable
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.settings import VARIABLE_PREFIX
 
 # Other modules import the packages of the extra `[server]` only when they need them. They are looked for here, so that
 # the command reports at once that the extra is not installed.
 for _package in ("prometheus_client", "pythonjsonlogger"):
     if find_spec(_package) is None:
-        message = f"No module named '{_package}'"
-        raise ModuleNotFoundError(message, name=_package)
+        raise ModuleNotFoundError(f"No module named '{_package}'", name=_package)
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
@@ -83,8 +90,6 @@ def _check(values: dict[str, Any]) -> None:
     found: list[ConfigError] = list(map(SettingsError, click.get_current_context().meta.get(FAULTS, ())))
     _prepare_libraries(values)
     raise_descriptor_limit()
-    from tensor_reshape.server.checks import find_faults  # noqa: PLC0415 - imports grpc
-
     config = None
     try:
         config = build_config(values)
@@ -96,6 +101,58 @@ def _check(values: dict[str, Any]) -> None:
     if found:
         raise click.exceptions.Exit(_choose_failure(found).exit_code)
     click.echo("configuration is valid")
+
+
+def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[ConfigError]:
+    """Yields faults in files, addresses and other resources of the system. The same fault may be yielded twice.
+
+    - Each file and address is checked separately, so one fault does not hide another fault.
+    - The check also creates a whole server on a spare address, without starting the server. Creating the server finds
+      further faults, for example a method in the authorization file that does not exist. The check reports only the
+      first fault that creating the server finds.
+    - For a moment, the check binds all configured addresses at the same time. If another server already listens on an
+      address, the check reports a fault.
+    - The check leaves no files or sockets, and clients cannot connect during the check.
+
+    Args:
+        settings: the values of the settings. Each value must be within the bounds of its setting.
+        config: the configuration, or None if the values conflict.
+    """
+    # These modules import grpc.
+    from tensor_reshape.server.http import import_server  # noqa: PLC0415
+    from tensor_reshape.server.runner import Runner  # noqa: PLC0415
+    from tensor_reshape.server.security.certificates import Certificates  # noqa: PLC0415
+    from tensor_reshape.server.security.tokens import Tokens  # noqa: PLC0415
+
+    def check_http(config: Config) -> None:
+        import_server()
+        from tensor_reshape.server.http.applications import Application  # noqa: PLC0415 - an optional extra
+
+        Application(config).end()
+
+    attempts: list[Callable[[], object]] = []
+    certificate, key = settings["tls_certificate"], settings["tls_key"]
+    if certificate and key:
+        files = TlsFiles(certificate=certificate, key=key, client_ca=settings["tls_client_ca"])
+        attempts.append(partial(Certificates, files))
+    if settings["token_file"]:
+        attempts.append(partial(Tokens, settings["token_file"]))
+    if settings["http_listen"]:
+        attempts.append(import_server)
+    if config is not None:
+        # The checked server gets a spare address, because a unix socket would leave its file in the file system.
+        attempts.append(partial(Runner, config.for_worker(("127.0.0.1:0",))))
+        if config.http_listen is not None:
+            attempts.append(partial(check_http, config))
+    others = filter(None, (settings[name] for name in ("health_listen", "http_listen", "metrics_listen")))
+    yield from map(ConfigError, find_unbindable([*settings["listen"], *others]))
+    for attempt in attempts:
+        try:
+            attempt()
+        except ConfigError as error:
+            yield error
+        except OSError as error:
+            yield ConfigError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or "")
 
 
 def _prepare_libraries(values: Mapping[str, Any]) -> None:

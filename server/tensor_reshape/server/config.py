@@ -1,8 +1,11 @@
-"""The server's configuration, which combines all settings and checks them together.
+"""The settings of the server, each of which is declared once, and the configuration, which checks them together.
 
-- To add a setting, add a field to one of the groups in `settings`. The flag, the environment variable and the
-  documentation of a setting are generated. If a new setting limits the reshape rules, also add it to `Config.limits`.
-  If a new setting limits the whole server, also add it to `Config.for_worker`.
+- A setting is a field of a dataclass for its group. The field has the name, the type and the default of the setting,
+  and `declare` adds its help text and bounds. The flags, `--help`, the environment variables, the validation and the
+  table in the documentation are all generated from these declarations.
+- The name of a setting ends with its unit, `_bytes` or `_seconds`. A number without a unit is a count or a fraction.
+- If a new setting limits the reshape rules, also add it to `Config.limits`. If a new setting limits the whole server,
+  also add it to `Config.for_worker`.
 - The values of a `Config` object never conflict, because its constructor checks them. Creating a `Runner` checks
   whether a server can run with a `Config` on this system.
 - This module does not read flags, environment variables or files. The module `__main__` reads the flags and the
@@ -12,26 +15,42 @@
 import re
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_network
 from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
 from tensor_reshape.rules.sizes import round_size
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.server.settings import (
-    LEAST_BUDGET_FACTOR,
-    MEMORY_BUDGET_BYTES,
-    MIN_MESSAGE_BYTES,
-    BoundSettings,
-    CallerSettings,
-    ObservationSettings,
-    QuotaSettings,
-    ServingSettings,
-    Setting,
-    list_settings,
-)
+
+MAX_STOP_SECONDS = 3600
+"""Maximum value of --drain-seconds and of --shutdown-grace-seconds."""
+
+LEAST_BUDGET_FACTOR = 8
+"""Minimum memory budget of a worker, as a multiple of --max-message-bytes.
+
+The call that needs the most memory is a stream with a strided tensor of the maximum size. It needs this multiple.
+"""
+
+MIN_MESSAGE_BYTES = 1024
+"""Minimum value of --max-message-bytes."""
+
+MEMORY_BUDGET_BYTES = 2**30
+"""Default memory budget in bytes, if the system has enough memory."""
+
+MAX_TRANSPORT_SECONDS = 86400 * 20
+"""Maximum value of a connection timeout in seconds. gRPC stores such a timeout as milliseconds in 32 bits."""
+
+_NO_QUOTA = "The limit applies in each process. 0 = no limit."
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+VARIABLE_PREFIX = "TENSOR_RESHAPE"
+"""Prefix of the names of environment variables for settings. An underscore follows the prefix."""
+
 
 COST_FACTOR = 3
 """Number of copies of a message in memory, which are the request, the response, and the transport's send buffer."""
@@ -45,6 +64,7 @@ _ORIGIN = re.compile(r"(http(?!.*:80$)|https(?!.*:443$))://[a-z0-9.:\[\]-]+")
 # because int() also accepts other Unicode digits.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
+_Value = TypeVar("_Value")
 
 
 class ConfigError(TensorReshapeError):
@@ -71,6 +91,281 @@ class TlsFiles:
     certificate: Path
     key: Path
     client_ca: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting, which is a dataclass field with facts in its metadata (see `declare`).
+
+    Attributes:
+        name: the name of the field.
+        type: the type of one value of the setting, which is bool, int, float, str or Path.
+        is_repeatable: whether users may give the setting several times, so that its value is a tuple.
+        default: the default of the field.
+        help: the text that explains the setting in `--help` and the documentation.
+        least: the smallest valid number, or None for no limit.
+        most: the largest valid number, or None for no limit.
+        choices: the valid words. An empty tuple admits any text.
+        ignores_case: whether the words may also be written in capitals.
+        metavar: the placeholder of a value in `--help`. If `metavar` is empty, `--help` shows the placeholder for the
+            type.
+        system_default: the description of a default that depends on the system.
+    """
+
+    name: str
+    type: type
+    is_repeatable: bool
+    default: Any
+    help: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    ignores_case: bool = False
+    metavar: str = ""
+    system_default: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The command-line flag."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"{VARIABLE_PREFIX}_{self.name.upper()}"
+
+    @property
+    def is_size(self) -> bool:
+        """Whether the setting is a size in bytes, which users may write with a unit."""
+        return self.name.endswith("_bytes")
+
+    @property
+    def bounds(self) -> str:
+        """The description of the valid values, or an empty text if every value of the type is valid."""
+        if self.choices:
+            return " or ".join(self.choices)
+        if self.least is None:
+            return ""
+        return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
+
+    def admits(self, value: Any) -> bool:  # noqa: ANN401 - of the setting's type
+        """Returns whether a value of the setting's type is within its bounds."""
+        if self.choices and value not in self.choices:
+            return False
+        # Every comparison with NaN is false, so the check is not `value < least`, which would accept NaN.
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+def declare(text: str, *, default: _Value, **facts: Any) -> _Value:
+    """Returns a dataclass field with its help text and further attributes of a `Setting`."""
+    return field(default=default, metadata={"help": text, **facts})
+
+
+def list_settings(declaring: type) -> tuple[Setting, ...]:
+    """Returns the settings of a dataclass in the order of its fields. Every field must be a setting."""
+    settings = []
+    for one in fields(declaring):
+        # For tuple[str, ...] and Path | None, `get_args` returns the type of a value. Types such as int have no
+        # arguments.
+        (kind, *_) = [part for part in get_args(one.type) if part not in {..., NoneType}] or [one.type]
+        is_repeatable = isinstance(one.default, tuple)
+        settings.append(
+            Setting(name=one.name, type=kind, is_repeatable=is_repeatable, default=one.default, **one.metadata)
+        )
+    return tuple(settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingSettings:
+    """Addresses, processes and shutdown."""
+
+    # the default is loopback, because an operator must decide to serve a network
+    listen: tuple[str, ...] = declare(
+        "Address that serves calls: host:port (port 0 = any free port) or unix:PATH. You can repeat the option. In "
+        "the environment variable, separate addresses by spaces.",
+        default=("127.0.0.1:50051",),
+        metavar="ADDRESS",
+    )
+
+    health_listen: str | None = declare(
+        "Address (host:port or unix:PATH) that serves only health checks, always without TLS. Use it for probes.",
+        default=None,
+        metavar="ADDRESS",
+    )
+
+    http_listen: str | None = declare(
+        "Address (host:port) that serves the API as JSON and Connect over HTTP, a page to try it, and the Open "
+        "Inference Protocol over REST, in a process of its own. The address uses TLS if the server uses TLS. Needs "
+        "the extra http.",
+        default=None,
+        metavar="ADDRESS",
+    )
+
+    http_allow_origin: tuple[str, ...] = declare(
+        "Origin of web pages that may call the HTTP port from a browser, for example https://shapes.example. You can "
+        "repeat the option. In the environment variable, separate origins by spaces. Without it, pages of other "
+        "origins are rejected.",
+        default=(),
+        metavar="ORIGIN",
+    )
+
+    workers: int = declare(
+        "Number of processes that share the ports. If the number is above 1, a supervisor replaces workers that exit "
+        "or hang.",
+        default=1,
+        least=1,
+        most=256,
+    )
+
+    # a container has 10 s for the drain period, the grace period, and a second for clients to disconnect
+    drain_seconds: float = declare(
+        "Seconds to report NOT_SERVING before the server stops accepting calls.",
+        default=0.5,
+        least=0,
+        most=MAX_STOP_SECONDS,
+    )
+
+    shutdown_grace_seconds: float = declare(
+        "Seconds that running calls may take to finish after the drain period.",
+        default=8.0,
+        least=0,
+        most=MAX_STOP_SECONDS,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundSettings:
+    """Limits of messages, memory, calls and connections."""
+
+    max_message_bytes: int = declare(
+        "Maximum size of a request and of an output.",
+        default=MAX_MESSAGE_BYTES,
+        least=MIN_MESSAGE_BYTES,
+        most=MAX_PROTOBUF_BYTES,
+    )
+
+    memory_budget_bytes: int = declare(
+        "Memory that all running calls may use together. Each worker needs at least "
+        f"{LEAST_BUDGET_FACTOR} times --max-message-bytes. The process for HTTP gets half of a worker's share.",
+        default=MEMORY_BUDGET_BYTES,
+        least=MIN_MESSAGE_BYTES,
+        system_default="1 GiB, or half of the available memory if that is less",
+    )
+
+    max_calls: int = declare(
+        "Maximum number of running calls. The server rejects further calls. The process for HTTP has the same limit "
+        "for its own calls.",
+        default=2048,
+        least=1,
+    )
+
+    stall_timeout_seconds: float = declare(
+        "Seconds without progress after which the server aborts a call. The time is shorter if other calls need the "
+        "memory of the call.",
+        default=30.0,
+        least=0.1,
+    )
+
+    # after about this time, a server that was added to a load balancer receives its share of the calls
+    max_connection_age_seconds: float = declare(
+        "Seconds, plus or minus 10 %, after which the server closes a connection gracefully, so that the client "
+        "reconnects. Running calls continue. 0 = no limit.",
+        default=600.0,
+        least=0,
+        most=MAX_TRANSPORT_SECONDS,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaSettings:
+    """Limits of each caller.
+
+    A caller is an identity, or a host if clients do not authenticate. By default, callers have no quota, because a host
+    may be a proxy for all clients. Even without quotas, the hosts share the capacity of the server fairly.
+    """
+
+    trusted_proxy: tuple[str, ...] = declare(
+        "IP address or network of a trusted proxy, or unix: for unix sockets. You can repeat the option. For calls "
+        "from such a proxy, quotas and fair sharing use the last address in x-forwarded-for as the address of the "
+        "caller. The server ignores this header in other calls.",
+        default=(),
+        metavar="ADDRESS",
+    )
+
+    max_calls_per_caller: int = declare(
+        f"Maximum number of running calls of one caller. {_NO_QUOTA}", default=0, least=0
+    )
+
+    max_calls_per_caller_per_second: float = declare(
+        "Maximum average number of calls that one caller may start per second. A caller may start this "
+        f"number of calls at once. {_NO_QUOTA}",
+        default=0.0,
+        least=0,
+        most=1_000_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallerSettings:
+    """TLS, authentication and authorization."""
+
+    tls_certificate: Path | None = declare(
+        "PEM file with the server's certificate chain. Needs --tls-key.", default=None
+    )
+
+    tls_key: Path | None = declare("PEM file with the private key of the certificate.", default=None)
+
+    tls_client_ca: Path | None = declare(
+        "PEM file with a certificate authority. Clients must present a certificate that the authority has signed. "
+        "Without this option, clients need no certificate.",
+        default=None,
+    )
+
+    token_file: Path | None = declare(
+        "File with bearer tokens, one per line: NAME:TOKEN or NAME:sha256:HEX. Each call must send one of the tokens. "
+        "Without this option, calls need no token.",
+        default=None,
+    )
+
+    allow_plaintext_tokens: bool = declare(
+        "Accept tokens without TLS on addresses that other machines can reach. Use it only if something else encrypts "
+        "the connections, for example a service mesh.",
+        default=False,
+    )
+
+    authorization_file: Path | None = declare(
+        "TOML file with the methods that each identity may call. Without this option, authenticated callers may call "
+        "every method.",
+        default=None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationSettings:
+    """Logs, metrics and tracing."""
+
+    log_format: str = declare("Format of the log lines.", default="text", choices=("text", "json"))
+
+    log_level: str = declare(
+        "Lowest level that is logged. info includes calls that fail or are rejected, up to ten lines per second of "
+        "each kind. debug has no such limit, and includes every call when it ends.",
+        default="info",
+        choices=LOG_LEVELS,
+        ignores_case=True,
+    )
+
+    metrics_listen: str | None = declare(
+        "Address (host:port) that serves metrics to Prometheus over plain HTTP without authentication. Use an address "
+        "that only Prometheus can reach. Without this option, the server collects no metrics.",
+        default=None,
+        metavar="ADDRESS",
+    )
+
+    tracing: bool = declare(
+        "Send a span for each call to OpenTelemetry, by OTLP over HTTP. Configure the exporter and the sampler with "
+        "OpenTelemetry's environment variables. Needs the extra tracing.",
+        default=False,
+    )
 
 
 # `--help` lists the settings in the order of the dataclass fields. A dataclass lists the fields of its last base class
@@ -163,7 +458,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     def _find_faults(self) -> Iterator[str]:
         """Yields invalid values and conflicts between settings."""
-        yield from self._find_single_faults()
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} must be {setting.bounds}, not {getattr(self, setting.name)!r}"
         yield from self._find_address_faults()
         yield from self._find_http_faults()
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
@@ -177,11 +474,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each process may"
                 f" need {round_size(least)}. Raise --memory-budget-bytes, or lower --max-message-bytes or --workers"
             )
-
-    def _find_single_faults(self) -> Iterator[str]:
-        for setting in SETTINGS:
-            if not setting.admits(getattr(self, setting.name)):
-                yield f"{setting.name} must be {setting.bounds}, not {getattr(self, setting.name)!r}"
 
     def _find_address_faults(self) -> Iterator[str]:
         """Yields malformed addresses, and addresses that workers cannot share."""

@@ -14,9 +14,8 @@ from click.core import ParameterSource
 
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
-from tensor_reshape.server.config import Config, count_shares, fit_memory
+from tensor_reshape.server.config import Config, Setting, count_shares, fit_memory
 from tensor_reshape.server.process.resources import find_available_memory
-from tensor_reshape.server.settings import Setting
 
 CHECK = "check_config"
 """The name of the option --check-config."""
@@ -63,7 +62,6 @@ class SettingOption(click.Option):
 
 def build_option(setting: Setting) -> click.Option:
     """Returns the option of a setting."""
-    declared = setting.declaration
     default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
         default = format_size(default)  # click parses a default like a command-line value, so the default is a text
@@ -73,21 +71,20 @@ def build_option(setting: Setting) -> click.Option:
         multiple=setting.is_repeatable,
         # If the default of a setting depends on the system, the option has the default None, which differs from every
         # configured value.
-        default=None if declared.system_default else default,
-        show_default=declared.system_default or True,
-        metavar=declared.metavar or None,
-        help=declared.help,
+        default=None if setting.system_default else default,
+        show_default=setting.system_default or True,
+        metavar=setting.metavar or None,
+        help=setting.help,
     )
 
 
 def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
-    declared = setting.declaration
-    if declared.choices:
-        return click.Choice(declared.choices, case_sensitive=not declared.ignores_case)
+    if setting.choices:
+        return click.Choice(setting.choices, case_sensitive=not setting.ignores_case)
     whole = Size if setting.is_size else click.IntRange
     types: dict[type, click.ParamType[Any]] = {
-        int: whole(declared.least, declared.most),  # type: ignore[arg-type] # bounds of whole numbers are whole
-        float: click.FloatRange(declared.least, declared.most),
+        int: whole(setting.least, setting.most),  # type: ignore[arg-type] # bounds of whole numbers are whole
+        float: click.FloatRange(setting.least, setting.most),
         Path: click.Path(exists=True, dir_okay=False, path_type=Path),
     }
     return types.get(setting.type, setting.type)

@@ -11,24 +11,16 @@ from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
-from tensor_reshape.server.engine.budgets import count_pool_bytes
-from tensor_reshape.server.engine.effects import build_perform
-from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.observers import EndObserver, Observer, ObserverJournal
-from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.grpc.builtin import MAX_SILENT_REFLECTIONS
-from tensor_reshape.server.grpc.builtin import build_service as build_builtin_service
-from tensor_reshape.server.grpc.credentials import build_credentials
-from tensor_reshape.server.grpc.health import HEALTH_SERVICE, Health
-from tensor_reshape.server.grpc.health_ports import HealthPort
-from tensor_reshape.server.grpc.options import build_options
+from tensor_reshape.server.engine.engine import Engine, count_pool_bytes
+from tensor_reshape.server.grpc.handlers import Service
+from tensor_reshape.server.grpc.health import HEALTH_SERVICE, Health, HealthPort
+from tensor_reshape.server.grpc.options import build_credentials, build_options
 from tensor_reshape.server.grpc.reflection import Reflection
-from tensor_reshape.server.grpc.routes import build_server
-from tensor_reshape.server.grpc.self_test import check_core
+from tensor_reshape.server.grpc.servers import check_core
+from tensor_reshape.server.grpc.services import MAX_SILENT_REFLECTIONS, build_builtin_service, build_server
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
-from tensor_reshape.server.process.fair_locks import FairLock
 from tensor_reshape.server.process.housekeeping import (
     RETURN_SECONDS,
     SWEEP_SECONDS,
@@ -38,7 +30,7 @@ from tensor_reshape.server.process.housekeeping import (
 )
 from tensor_reshape.server.process.listeners import bind, count_listeners
 from tensor_reshape.server.process.logs import report_lost_records
-from tensor_reshape.server.process.pools import Pool
+from tensor_reshape.server.process.pools import FairLock, Pool
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.process.signals import catch_signals, stop_at_signal
 from tensor_reshape.server.security.access import Access
@@ -80,7 +72,6 @@ class Runner:
         *,
         counters: SharedCounters | None = None,
         shares_ports: bool = False,
-        observers: Sequence[Observer] = (),
         gates: Sequence[Gate] = (),
     ) -> None:
         """Binds every address of `config`.
@@ -90,7 +81,6 @@ class Runner:
             service: a replacement for the service of `config`, for tests.
             counters: the memory for metrics, created for the methods `list_methods()`, or None without metrics.
             shares_ports: whether other workers listen on the same addresses, which the supervisor has reserved.
-            observers: additional observers of every call (see `engine.observers`).
             gates: additional gates after authentication, which may reject calls (see `engine.gates`).
 
         Raises:
@@ -103,7 +93,8 @@ class Runner:
         self._max_connections = count_connections(sum(map(count_listeners, config.all_addresses)))
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         inference = Inference(service, config.limits)
-        methods = _join_methods(config, service, inference)
+        info = MethodTable((build_info_method(describe_server(config)),), ())
+        methods = service.methods.join(info).join(build_inference_methods(inference))
         self._lookups = service.lookups
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *reflection.names))
@@ -111,8 +102,9 @@ class Runner:
         # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
         # quota applies. Calls that an earlier gate rejects must not count towards a quota.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
-        served = _build_service(config, methods, (*map(EndObserver, self._watchers.logs), *observers), passed)
-        self._engine, self._pools = served.engine, served.pools
+        self._engine = Engine(config, gates=passed, observers=self._watchers.logs)
+        self._pools = {work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()}
+        served = Service(self._engine, Sources(config.trusted_proxy), methods, self._pools)
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
         introspection = MethodTable((), reflection.build_methods())
@@ -122,7 +114,7 @@ class Runner:
         )
         self._services: tuple[Service, ...] = (served, *self._builtin)
         options = build_options(config, self._max_connections, shares=shares_ports)
-        self._server = build_server(self._services, options)
+        self._server = build_server(self._services, options, self._record_unknown_method)
         self.addresses = tuple(
             bind(self._server, address, build_credentials(self._access.certificates), held=shares_ports)
             for address in config.listen
@@ -161,7 +153,6 @@ class Runner:
 
     def start(self) -> None:
         """Starts to accept calls."""
-        self._server.on_unknown = self._record_unknown_method
         self._server.start()
         if self._health_port is not None:
             self._health_port.start()
@@ -202,7 +193,7 @@ class Runner:
         """
         self._health.end_watches()
         for service in self._builtin:
-            service.perform(service.engine.close())
+            service.engine.perform(service.engine.close())
 
     def _record_unknown_method(self, method: str) -> None:
         self._count_unknown()
@@ -246,34 +237,12 @@ class Runner:
     def _sweep(self) -> None:
         for service in self._services:
             if not service.engine.is_idle:
-                service.perform(service.engine.sweep())
+                service.engine.perform(service.engine.sweep())
 
     def _end_if_receiver_stopped(self) -> None:
         """Ends the process if the thread that receives calls has ended although the server was not stopped."""
         if self._server.has_stopped_receiving:
             end_process("the thread that serves calls has ended")
-
-
-def _build_service(config: Config, methods: MethodTable, observers: Sequence[Observer], gates: Gates) -> Service:
-    """Returns the service with its engine and thread pools. Starts a thread for each kind of work.
-
-    Raises:
-        ConfigError: the system cannot start a thread.
-    """
-    journal = ObserverJournal(observers) if observers else None
-    return Service(
-        engine=Engine(config, gates=gates, observed=journal),
-        perform=build_perform(None if journal is None else journal.deliver),
-        sources=Sources(config.trusted_proxy),
-        methods=methods,
-        pools={work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()},
-    )
-
-
-def _join_methods(config: Config, service: ReshapeService, inference: Inference) -> MethodTable:
-    """Returns the methods of ReshapeService and of the Open Inference Protocol."""
-    info = build_info_method(describe_server(config))
-    return service.methods.join(MethodTable((info,), ())).join(build_inference_methods(inference))
 
 
 def serve_until_signal(config: Config) -> None:

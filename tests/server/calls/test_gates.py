@@ -18,8 +18,9 @@ from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.engine.lifecycle import Event, State
-from tensor_reshape.server.engine.observers import CallRecord, Observer
+from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.status import REQUEST_ID_KEY
@@ -61,18 +62,20 @@ class Book:
 
 
 @dataclass
-class Watcher(Observer):
-    """An observer that keeps the infos and the outcomes of calls."""
+class Watcher:
+    """A journal that keeps the infos and the outcomes of calls."""
 
     news: threading.Condition = field(default_factory=threading.Condition)
-    ended: list[tuple[CallInfo, str]] = field(default_factory=list)
+    ended: list[CallRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    records: dict[Lifecycle, CallRecord] = field(default_factory=dict)
 
-    def observe(self, record: CallRecord, event: Event) -> None:
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         with self.news:
             self.events.append(event)
-            if record.state is State.DONE and record.result:
-                self.ended.append((record.info, record.result.code))
+            if before is not State.DONE and life.info is not None:
+                record = self.records.setdefault(life, CallRecord(life.info, self.ended.append))
+                record.record(life, event, before, size, result)
             self.news.notify_all()
 
     def await_event(self, event: Event) -> None:
@@ -82,12 +85,14 @@ class Watcher(Observer):
     def await_end(self) -> tuple[CallInfo, str]:
         with self.news:
             assert self.news.wait_for(lambda: self.ended, SECONDS), self.events
-            return self.ended[-1]
+            record = self.ended[-1]
+        assert record.result is not None
+        return record.info, record.result.code
 
 
 @dataclass
 class Guarded:
-    """A server with a gate and an observer."""
+    """A server with a gate and a journal."""
 
     runner: Runner
     book: Book
@@ -101,7 +106,7 @@ class Guarded:
 @contextmanager
 def guard(*others: Gate, **settings: Any) -> Iterator[Guarded]:
     book, watcher = Book(), Watcher()
-    with serve(observers=[watcher], gates=[book, *others], **settings) as runner:
+    with serve(journals=[watcher], gates=[book, *others], **settings) as runner:
         yield Guarded(runner, book, watcher)
 
 

@@ -1,4 +1,4 @@
-"""Observers see the events of calls over a real socket in order, for every outcome.
+"""Journals record the events of calls over a real socket in order, for every outcome.
 
 SENT is omitted, because its time depends on the transport.
 """
@@ -29,28 +29,35 @@ from http2 import HEALTH_CHECK, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from in_process import BlockedBackend
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.lifecycle import Event, State
-from tensor_reshape.server.engine.observers import CallRecord, Observer
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend
 
 
 @dataclass(eq=False)
-class Recorder(Observer):
-    """An observer that waits for the ends of calls."""
+class Recorder:
+    """A journal that waits for the ends of calls."""
 
     news: threading.Condition = field(default_factory=threading.Condition)
-    events: dict[int, list[Event]] = field(default_factory=dict)
+    events: dict[Lifecycle, list[Event]] = field(default_factory=dict)
+    records: dict[Lifecycle, CallRecord] = field(default_factory=dict)
     done: list[tuple[CallRecord, str]] = field(default_factory=list)
 
-    def observe(self, record: CallRecord, event: Event) -> None:
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+        if before is State.DONE:
+            return
         with self.news:
-            events = self.events.setdefault(id(record), [])
-            if event is not Event.SENT:
+            events = self.events.setdefault(life, [])
+            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ()), lambda _: None))
+            record.record(life, event, before, size, result)
+            if event in {Event.ENTER, Event.GRANT} or life.state is not before:
                 events.append(event)
-            if record.state is State.DONE:
-                del self.events[id(record)]
+            if life.state is State.DONE:
+                del self.events[life], self.records[life]
                 self.done.append((record, " ".join(one.name for one in events)))
             self.news.notify_all()
 
@@ -68,17 +75,21 @@ class Recorder(Observer):
 
 @dataclass
 class Served:
-    """A server and its observers."""
+    """A server and its journal."""
 
     address: str
     recorder: Recorder
     runner: Runner
 
+    def count_used_bytes(self) -> int:
+        self.runner._engine.list_calls()  # waits for the lock: DONE is recorded before the memory is returned
+        return self.runner._engine.used_bytes
+
 
 @contextmanager
 def watch(backend: Backend = reshape, **settings: Any) -> Iterator[Served]:
     recorder = Recorder()
-    with serve(backend, observers=[recorder], **settings) as runner:
+    with serve(backend, journals=[recorder], **settings) as runner:
         yield Served(runner.addresses[0], recorder, runner)
 
 
@@ -89,16 +100,16 @@ def served() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_call_observers_see_the_events_of_unary_and_stream_calls(served: Served, name: str):
+def test_journal_records_the_events_of_unary_and_stream_calls(served: Served, name: str):
     case = CASES[name]
     end_call(served.address, case.path, case.data, ends=case.ends)
     record, seen = served.recorder.await_end()
     assert (seen, record.result) == (case.events, (case.code, case.reason))
-    assert served.runner._engine.used_bytes == 0
+    assert served.count_used_bytes() == 0
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_oversized_message_is_observed_with_the_status_sent_to_clients(path: str):
+def test_oversized_message_is_recorded_with_the_status_sent_to_clients(path: str):
     with watch(max_message_bytes=4096) as served:
         told = end_call(served.address, path, pack(LONG))
         record, seen = served.recorder.await_end()
@@ -106,7 +117,7 @@ def test_oversized_message_is_observed_with_the_status_sent_to_clients(path: str
     assert record.result == ("RESOURCE_EXHAUSTED", Reason.MESSAGE_TOO_LARGE)
 
 
-def test_call_observers_ignore_health_checks(served: Served):
+def test_journal_has_no_health_checks(served: Served):
     with Connection(served.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
     end_call(served.address, RESHAPE, pack(GOOD))
@@ -138,10 +149,10 @@ def test_cancelled_call_is_over_when_its_thread_ends(
             backend.released.set()
         record, seen = served.recorder.await_end()
         assert (seen, record.result) == (f"{BEGINS} {QUEUES} OVER END", ("CANCELLED", ""))
-        assert served.runner._engine.used_bytes == 0
+        assert served.count_used_bytes() == 0
 
 
-def test_unread_response_is_observed_as_cancelled():
+def test_unread_response_is_recorded_as_cancelled():
     with (
         watch(stall_timeout_seconds=STALL_SECONDS) as served,
         Connection(served.address, initial_window=0) as connection,

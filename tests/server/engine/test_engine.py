@@ -10,7 +10,6 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
 from transcripts import RecordedEngine
 
@@ -192,7 +191,7 @@ def test_engine_close_drops_calls_without_running_work_once():
     engine = make(3)
     receiving, working, waiting = Caller(engine), Caller(engine).arrive(1), Caller(engine)
     for _ in range(2):
-        perform(engine.close())
+        engine.perform(engine.close())
     assert [caller.drops for caller in (receiving, working, waiting)] == [1, 0, 1]
     receiving.leave()
     waiting.leave()

@@ -11,7 +11,6 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle
 from transcripts import RecordedEngine, replay
 
@@ -104,7 +103,7 @@ class EngineMachine(RuleBasedStateMachine):
         else:
             assert len(self.calls) < MAX_CALLS
             self.calls.append(call)
-            perform(effects)
+            self.engine.perform(effects)
 
     @precondition(lambda self: self.pick_from("reading"))
     @rule(pick=picks, size=st.integers(0, MESSAGE))
@@ -124,7 +123,7 @@ class EngineMachine(RuleBasedStateMachine):
         call.outbox.append(call.arrived)
         call.settle()
         self.rest(call)
-        perform(self.engine.respond(call.life, [bytes(call.arrived)], None))
+        self.engine.perform(self.engine.respond(call.life, [bytes(call.arrived)], None))
 
     @precondition(lambda self: any(call.outbox for call in self.calls))
     @rule(pick=picks)
@@ -135,7 +134,7 @@ class EngineMachine(RuleBasedStateMachine):
         call.settle()
         if call.state == "sending":
             self.rest(call)
-        perform(self.engine.sent(call.life, size))
+        self.engine.perform(self.engine.sent(call.life, size))
 
     @precondition(lambda self: self.pick_from("arrived"))
     @rule(pick=picks)
@@ -145,7 +144,7 @@ class EngineMachine(RuleBasedStateMachine):
             return  # the call already works
         call.reading = call.arrived
         self.wait(call, "waiting to work")
-        perform(self.engine.request_work(call.life))
+        self.engine.perform(self.engine.request_work(call.life))
 
     @precondition(lambda self: self.pick_from("granted"))
     @rule(pick=picks)
@@ -166,7 +165,7 @@ class EngineMachine(RuleBasedStateMachine):
         call.settle()
         is_first, effects = self.engine.end(call.life, OK, size)
         assert is_first
-        perform(effects)
+        self.engine.perform(effects)
 
     @precondition(lambda self: any(not call.outbox for call in self.calls))
     @rule(pick=picks, size=st.integers(0, 2 * WORK))
@@ -176,7 +175,7 @@ class EngineMachine(RuleBasedStateMachine):
         before = call.held
         call.held = size
         try:
-            perform(self.engine.reserve(call.life, size))
+            self.engine.perform(self.engine.reserve(call.life, size))
         except LimitError:
             assert size > before
             call.held = before
@@ -191,7 +190,7 @@ class EngineMachine(RuleBasedStateMachine):
             call.state = "left"
             is_first, effects = self.engine.end(call.life, OK, 1)
             assert not is_first
-            perform(effects)
+            self.engine.perform(effects)
             return
         if call.state == "arrived":
             call.state = "abandoned"
@@ -199,7 +198,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.calls.remove(call)
             call.state = "left"
         for _ in range(1 + again):
-            perform(self.engine.release(call.life))
+            self.engine.perform(self.engine.release(call.life))
 
     def rest(self, call: ModelCall) -> None:
         """Lets a stream request its next message, if allowed."""
@@ -209,7 +208,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        perform(self.engine.sweep())
+        self.engine.perform(self.engine.sweep())
 
     def pick_from(self, state: str) -> list[ModelCall]:
         return [call for call in self.calls if call.state == state]

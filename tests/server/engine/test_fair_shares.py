@@ -299,3 +299,21 @@ def test_new_address_is_granted_memory_among_many_waiting_addresses():
     claim = pool.grant()
     assert claim is not None
     assert claim.owner == "new"
+
+
+@pytest.mark.parametrize(
+    ("taken", "size", "is_taken"),
+    [
+        ({"b": 40}, 35, True),  # the reserve stays free
+        ({"b": 41}, 35, True),  # it is less than the fair share, a third of the pool, and the reserve is used
+        ({"b": 70}, 31, False),  # more than the pool has
+        ({"a": 10}, 30, True),  # the connection share
+        ({"a": 10}, 31, False),
+        ({"a": 40, "b": 10}, 1, False),
+    ],
+)
+def test_pool_gives_exactly_up_to_its_limits(taken: dict[str, int], size: int, is_taken: bool):
+    pool = Wishes().take(**taken).pool
+    used = pool.used
+    assert pool.take(at("a"), size) == is_taken
+    assert pool.used == used + size * is_taken

@@ -4,8 +4,7 @@ import pytest
 
 from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.engine.budgets import MAX_READS
-from tensor_reshape.server.engine.engine import MAX_ABORTS, Engine
+from tensor_reshape.server.engine.engine import MAX_ABORTS, MAX_READS, Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.engine.stall_timeouts import (
     MIN_BYTES_PER_SECOND,
@@ -238,11 +237,11 @@ def test_connection_without_memory_ends_no_call_of_another_address(clock: Clock)
 
 def test_sweep_aborts_a_limited_number_of_calls(clock: Clock):
     swept = sweep_after(clock, 100, stall_timeout_seconds=5.0)
-    callers = call_all(swept.engine, range(2 * MAX_ABORTS))
+    callers = call_all(swept.engine, range(64))
     swept.wait(5.1)
-    assert sum(len(caller.rejections) for caller in callers) == MAX_ABORTS
+    assert sum(len(caller.rejections) for caller in callers) == MAX_ABORTS == 32
     swept.wait(0)
-    assert [caller.reasons for caller in callers] == [STALLED] * (2 * MAX_ABORTS)
+    assert [caller.reasons for caller in callers] == [STALLED] * 64
 
 
 def test_call_being_processed_is_never_aborted_as_stalled(clock: Clock):

@@ -165,7 +165,7 @@ def test_call_gets_a_brief_error_if_sending_its_rejection_fails(monkeypatch: pyt
             stream = connection.open(UNARY)
             served.watcher.await_event(Event.READ)
             for now[0] in (1e6, 2e6):
-                served.service.perform(served.engine.sweep())
+                served.engine.perform(served.engine.sweep())
             assert connection.await_end(stream).message.startswith("STALLED: the call has made no progress for ")
         served.check_nothing_is_held()
 

@@ -12,9 +12,9 @@ from in_process import ANY_PORT, BlockedBackend, run_runner
 from plain_requests import INFER, STATIC_RESHAPE, build_static_request
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.grpc.health_ports import SILENT_SECONDS, HealthPort
+from tensor_reshape.server.grpc.health import SILENT_SECONDS, HealthPort
 from tensor_reshape.server.oip.methods import build_probes
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE

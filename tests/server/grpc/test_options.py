@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config
 from tensor_reshape.server.grpc.options import MAX_METADATA_BYTES, build_options
-from tensor_reshape.server.settings import MEMORY_BUDGET_BYTES
 
 STOCK_PING_MS = 10_000  # the shortest ping interval of a stock client (gRFC A8)
 CALLERS = 64  # callers of one connection; each may have a call that is not freed yet, and an open one

@@ -12,9 +12,9 @@ import grpc
 import pytest
 
 from certificates import issue_certificates
-from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
+from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, find_source, open_unknown, run_core
 from http2 import Connection
-from tensor_reshape.server.engine.admission_queues import AdmissionQueue
+from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers
 from tensor_reshape.server.grpc.calls import Call
 from tensor_reshape.server.grpc.servers import QUEUE_AFTER, Lane, Route, Server
@@ -76,9 +76,7 @@ class Full:
         self.addresses: set[str] = set()
         self.refused = SimpleQueue[str]()
         queue = AdmissionQueue[Any](lambda source: source.address not in self.addresses, wait_seconds)
-        served.server = Server(
-            {METHOD: Route(served.open, Lane(queue, self.refuse))}, served.open_unknown, served.find_source, ()
-        )
+        served.server = Server({METHOD: Route(served.open, Lane(queue, self.refuse))}, open_unknown, find_source, ())
         served.address = f"127.0.0.1:{served.server.add_port(ANY_PORT, None)}"
         served.server.start()
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.grpc.routes import build_server
 from tensor_reshape.server.grpc.servers import Server
+from tensor_reshape.server.grpc.services import build_server
 from tensor_reshape.server.process.listeners import bind, count_listeners, hold
 
 

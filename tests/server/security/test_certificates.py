@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certificates import Certificates as Issued
 from certificates import issue_certificates, write_named_certificate
 from tensor_reshape.server.config import ConfigError, TlsFiles
-from tensor_reshape.server.grpc.credentials import build_credentials
-from tensor_reshape.server.grpc.routes import build_server
+from tensor_reshape.server.grpc.options import build_credentials
+from tensor_reshape.server.grpc.services import build_server
 from tensor_reshape.server.process.listeners import bind
 from tensor_reshape.server.security.certificates import Certificates
 

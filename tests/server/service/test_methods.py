@@ -13,8 +13,8 @@ from tensor_reshape.rules import batches
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.process import fair_locks
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.process import pools
+from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -53,7 +53,7 @@ class RecordedLock(FairLock):
 @pytest.fixture
 def lock(monkeypatch: pytest.MonkeyPatch) -> RecordedLock:
     """The lock of batches."""
-    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    monkeypatch.setattr(pools, "SLICE_SECONDS", 0.0)  # each slice is over at once
     return RecordedLock()
 
 

@@ -10,14 +10,13 @@ from engine_calls import METHOD, Caller, make, name_peer
 from http2 import Connection
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.results import GONE, CallResult
+from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.effects import build_perform
-from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, Lifecycle, State
-from tensor_reshape.server.engine.observers import CallRecord, Observer, ObserverJournal
+from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.telemetry.call_counters import CallCounters
+from tensor_reshape.server.telemetry.call_logs import AccessLog
 from tensor_reshape.server.telemetry.metrics import (
     CALL_SECONDS,
     CALLS,
@@ -39,16 +38,15 @@ RESULTS = (
 
 
 class Counted:
-    """An engine with counters and an observer."""
+    """An engine with counters and observers."""
 
-    def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[Observer] = ()) -> None:
+    def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[CallLog] = ()) -> None:
         self.counters = SharedCounters(methods or (METHOD,))
         self.calls = CallCounters(self.counters, methods or (METHOD,))
-        self.observed = ObserverJournal(observers)
-        self.engine = make(4, max_calls=max_calls, journals=(self.calls,), observed=self.observed)
+        self.engine = make(4, max_calls=max_calls, journals=(self.calls,), observers=observers)
 
     def call(self) -> Caller:
-        return Caller(self.engine, perform=build_perform(self.observed.deliver))
+        return Caller(self.engine)
 
     def count(self, family: Family, *labels: str) -> float:
         return self.counters.cells[family][labels][0]
@@ -112,21 +110,19 @@ def test_metrics_count_a_rejected_call_by_its_reason():
     assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
 
 
-class Watcher(Observer):
+class Watcher(AccessLog):
     """An observer that sums the records of ended calls."""
 
     def __init__(self) -> None:
         self.requests = self.request_bytes = self.responses = self.response_bytes = 0
         self.results: list[CallResult] = []
 
-    def observe(self, record: CallRecord, event: Event) -> None:
-        if record.state is State.DONE:
-            self.requests += record.request_messages
-            self.request_bytes += record.request_bytes
-            self.responses += record.response_messages
-            self.response_bytes += record.response_bytes
-            self.results.append(record.result or GONE)
-        assert event in Event
+    def write(self, call: EndedCall) -> None:
+        self.requests += call.request_messages
+        self.request_bytes += call.request_bytes
+        self.responses += call.response_messages
+        self.response_bytes += call.response_bytes
+        self.results.append(call.result or GONE)
 
 
 def move_somehow(caller: Caller, rng: random.Random) -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from engine_calls import METHOD, Caller, make, name_peer
-from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler
+from tensor_reshape.server.process.logs import RECORDS_PER_SECOND, QueuedHandler
 from tensor_reshape.server.service.header_cache import Lookups
 from tensor_reshape.server.telemetry.call_counters import write_calls
 from tensor_reshape.server.telemetry.metrics import (

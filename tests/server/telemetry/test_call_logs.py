@@ -16,10 +16,8 @@ from raw_streams import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
-from tensor_reshape.server.engine.lifecycle import Event, State
-from tensor_reshape.server.engine.observers import CallRecord, EndObserver
-from tensor_reshape.server.grpc.builtin import MAX_SILENT
-from tensor_reshape.server.telemetry.call_logs import AccessLog, log_failure
+from tensor_reshape.server.grpc.services import MAX_SILENT
+from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.status import REQUEST_ID_KEY
 
@@ -202,16 +200,7 @@ def test_debug_level_logs_every_call_when_it_ends(
     assert len(lines.find("rejected")) == (result[0] != "OK")
 
 
-def observe(log: AccessLog, state: State) -> None:
-    EndObserver(log).observe(CallRecord(CallInfo(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
-
-
 def test_successful_call_returns_no_id_and_is_not_logged_by_default(lines: Lines):
     with serve() as runner:
         assert REQUEST_ID_KEY not in end_call(runner.addresses[0], RESHAPE, pack(GOOD), headers=OURS)
-    assert lines.records == []
-
-
-def test_access_log_omits_calls_that_are_still_running(lines: Lines):
-    observe(AccessLog(), State.ENDING)
     assert lines.records == []

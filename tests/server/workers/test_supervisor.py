@@ -5,6 +5,8 @@ import os
 import select
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -171,7 +173,7 @@ def test_failed_start_is_repeated_and_closes_all_descriptors():
 
 @contextmanager
 def restored_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    before = {number: signal.getsignal(number) for number in (*STOP_SIGNALS, signal.SIGCHLD)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -223,3 +225,39 @@ def test_rejected_worker_is_only_logged_while_another_serves(tmp_path: Path, cap
     caplog.handler.addFilter(stop)
     supervise(serve_once(tmp_path), BEAT + SLEEP, announce=kill_first)
     assert reasons == ["junk"]
+
+
+def test_supervisor_looks_at_serving_workers_about_once_a_second(monkeypatch: pytest.MonkeyPatch):
+    looks: list[float] = []
+    advance = Worker.advance
+
+    def count(worker: Worker, now: float) -> bool:
+        looks.append(now)
+        return advance(worker, now)
+
+    def stop_later(_workers: list[Worker]) -> None:
+        looks.clear()
+        threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+
+    monkeypatch.setattr(Worker, "advance", count)
+    supervise("while :; do " + BEAT + "sleep 0.05; done", announce=stop_later)
+    assert len(looks) <= 6
+
+
+def test_supervisor_replaces_a_killed_worker_at_once(caplog: pytest.LogCaptureFixture):
+    killed_at: list[float] = []
+    took: list[float] = []
+
+    def kill(workers: list[Worker]) -> None:
+        killed_at.append(time.monotonic())
+        kill_first(workers)
+
+    def stop(record: logging.LogRecord) -> bool:
+        if record.getMessage() == "worker ended" and not took:
+            took.append(time.monotonic() - killed_at[0])
+            os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+    caplog.handler.addFilter(stop)
+    supervise(BEAT + SLEEP, BEAT + SLEEP, announce=kill)
+    assert took[0] < 0.9  # a look at the heartbeats would be a second later

@@ -1,7 +1,7 @@
 """Gates: admission checks at the beginning of a call, for example authentication and quotas.
 
 - A gate checks the `CallInfo` of a call when the call begins, before it takes a concurrency slot or memory. If the
-  client of a call has no free slot, the call waits before it begins (see `admission_queues`).
+  client of a call has no free slot, the call waits before it begins (see `AdmissionQueue`).
 - Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
   call, the method `leave` of each gate that has admitted the call is called once.
 - Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates

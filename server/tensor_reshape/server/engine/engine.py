@@ -16,40 +16,131 @@
 Each method of `Engine` handles one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
 and updates the memory that the call holds. It returns effects, which describe actions for this call and for other calls
 that can now continue. After the lock is released, the thread that reported the event carries out the actions
-(`effects.perform`). While the engine holds its lock, it calls no other code except the journals. The decisions of the
+(`perform`). While the engine holds its lock, it calls no other code except the journals. The decisions of the
 engine depend only on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
 """
 
+import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, OK, CallResult
+from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.budgets import Budget
-from tensor_reshape.server.engine.effects import Effect, Effects, EndDecision, Kind
 from tensor_reshape.server.engine.fair_shares import FairPool
-from tensor_reshape.server.engine.lifecycle import RESTS, Event, Journal, Lifecycle, State
-from tensor_reshape.server.engine.observers import ObserverJournal, begin_observation
-from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, Starving, find_stalled, reject_busy
+from tensor_reshape.server.engine.lifecycle import (
+    READ_BELOW_UNSENT,
+    RESTS,
+    Effect,
+    Effects,
+    EndDecision,
+    Event,
+    Journal,
+    Kind,
+    Lifecycle,
+    State,
+)
+from tensor_reshape.server.engine.observers import CallRecord, attempt
+from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy
 
 # These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
 _ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
-_START_READ, _FORGET = Kind.START_READ, Kind.FORGET
+_START_READ, _START_SEND, _START_WORK = Kind.START_READ, Kind.START_SEND, Kind.START_WORK
+_ABORT, _FORGET = Kind.ABORT, Kind.FORGET
 
+_LOGGER = logging.getLogger(__name__)
 _STOPPED = CallResult("UNAVAILABLE")
 _BUSY = CallResult("RESOURCE_EXHAUSTED", str(Reason.SERVER_BUSY))
+
 MAX_ABORTS = 32
 """The number of calls that one sweep aborts, because thousands of aborts would delay other calls."""
 
-_RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for client addresses that have few calls
+MAX_READS = 16
+"""The number of messages that a connection may receive at the same time. Further messages wait for memory.
+
+A connection of a proxy carries calls of several client addresses. The limit applies to each client address separately.
+"""
+
+_RESERVED_SLOTS_PART = 8  # one eighth of the concurrency slots is reserved for client addresses that have few calls
+_RESERVED_MEMORY_PART = 4  # a quarter of each memory pool is reserved for client addresses that hold little memory
+# The smallest connection share in the processing pool, as a multiple of the largest message size. A tensor with strides
+# on a stream can need memory for four copies of its elements.
+_LEAST_SHARE = 4
+
+
+class Budget:
+    """The two memory pools of a process.
+
+    Attributes:
+        read_cost: the size of the largest message in bytes.
+        work_cost: the number of bytes needed to process the largest message.
+        receiving: the receive pool, which has the memory for arriving messages and small responses.
+        working: the processing pool, which has the memory for larger responses.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Starts with two empty pools. Each pool has half of the budget."""
+        self.read_cost = config.max_message_bytes
+        self.work_cost = COST_FACTOR * config.max_message_bytes
+        half = count_pool_bytes(config)
+        reserve = half // _RESERVED_MEMORY_PART
+        self.receiving = FairPool[Lifecycle](half, reserve, min(MAX_READS * self.read_cost, half))
+        self.working = FairPool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
+
+    @property
+    def used_bytes(self) -> int:
+        """The number of bytes that are currently reserved for all calls together."""
+        return self.receiving.used + self.working.used
+
+    def may_hold(self, life: Lifecycle, size: int) -> bool:
+        """Whether a stream may hold `size` bytes in addition to its messages.
+
+        If no other call uses the processing pool, the stream may hold any number of bytes.
+        """
+        more = size - life.held
+        return more <= 0 or self.working.used == life.held or self.working.fits(life.source, more)
+
+    def update(self, life: Lifecycle) -> None:
+        """Updates the counts of the pools after the holdings of a call have changed."""
+        receiving, working = life.holdings
+        counted_receiving, counted_working = life.counted
+        # Most calls use only one of the two memory pools. This method runs twice for every call, so it skips the unused
+        # pool to save time.
+        if receiving != counted_receiving:
+            self.receiving.change(life.source, receiving - counted_receiving)
+        if working != counted_working:
+            self.working.change(life.source, working - counted_working)
+        life.counted = receiving, working
+        # When a call no longer uses the processing pool, the next message of the call uses the receive pool again.
+        if life.in_working_pool:
+            life.in_working_pool = working > life.held
+
+    def keep_response(self, life: Lifecycle, size: int) -> None:
+        """Frees the memory that is reserved for a request, and reserves memory for its response of `size` bytes."""
+        life.reading = 0
+        life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+        self.update(life)
+
+    def return_all(self, life: Lifecycle) -> None:
+        """Frees all memory that a call holds. Does nothing if the call holds no memory."""
+        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
+        self.update(life)
+
+
+def count_pool_bytes(config: Config) -> int:
+    """Returns the size in bytes of each of the two memory pools."""
+    # The rest of the memory budget is for the transport. The transport delivers one message at a time, and makes two
+    # copies of each message.
+    return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2
 
 
 class Engine:
@@ -67,7 +158,7 @@ class Engine:
         gates: Gates | None = None,
         clock: Callable[[], float] = time.monotonic,
         timeouts: StallTimeouts | None = None,
-        observed: ObserverJournal | None = None,
+        observers: Sequence[CallLog] = (),
     ) -> None:
         """Starts without calls and with the whole memory budget free.
 
@@ -77,7 +168,7 @@ class Engine:
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
             timeouts: the timeouts of calls without progress. By default, the timeouts follow from `config`.
-            observed: the journal that records the calls that an observer chooses. Default: no call is observed.
+            observers: the logs of calls that are over, which choose the calls that they record.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -86,11 +177,12 @@ class Engine:
         self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
-        self._observed = observed
+        self._observers = tuple(observers)
+        self._ended: deque[CallRecord] = deque()  # the records of calls that the observers do not have yet
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards `_lives`, `_slots`, the memory pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
-        self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART, config.max_calls)
+        self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_SLOTS_PART, config.max_calls)
 
     @property
     def is_idle(self) -> bool:
@@ -128,11 +220,12 @@ class Engine:
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
         """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
-        observers = () if self._observed is None else self._observed.choose(metadata)
+        observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)]) if self._observers else ()
         if observers or self._gates:
             life.info = info = find_info()
             info.observers = observers
-            begin_observation(info)
+            for observer in observers:
+                attempt(observer.begin, info)
 
     def enter(self, life: Lifecycle, source: Source) -> Effects:
         """Begins a call, which reads its first message as soon as there is memory.
@@ -148,8 +241,8 @@ class Engine:
         if life.info is not None:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
-            if life.info.observers and self._observed is not None:
-                journals = (*journals, self._observed)
+            if life.info.observers:
+                journals = (*journals, CallRecord(life.info, self._ended.append))
         with self._lock:
             life.journals = journals  # journals must also record a call that is rejected
             life.began = life.since = self._clock()
@@ -242,7 +335,7 @@ class Engine:
             life.unsent += len(responses)
             life.unsent_bytes += size
             self._budget.update(life)
-            return (Effect(Kind.START_SEND, life), *self._grant(), *self._read_if_due(life))
+            return (Effect(_START_SEND, life), *self._grant(), *self._read_if_due(life))
 
     def sent(self, life: Lifecycle, size: int) -> Effects:
         """Records that a stream's response of `size` bytes was sent, and reads the next message if that is now due."""
@@ -311,8 +404,8 @@ class Engine:
         with self._lock:
             now = self._clock()
             pool = self._receiving
-            starving = Starving(pool.newcomers, pool.count_starving_connections())
-            stalled = find_stalled(self._lives, self._timeouts, now, starving, self._is_greedy)
+            starving = pool.count_starving_connections()
+            stalled = find_stalled(self._lives, self._timeouts, now, pool.newcomers, starving, self._is_greedy)
             aborted = []
             for life, error in islice(stalled.items(), MAX_ABORTS):
                 pool.postpone(life.source)  # so that clients that wait get the memory of the call, not its own client
@@ -326,7 +419,39 @@ class Engine:
             for life in resting:
                 life.move(Event.ABORT, result=_STOPPED)
                 self._withdraw(life)
-            return [Effect(Kind.DROP, life, (None,)) for life in resting]
+            return [Effect(Kind.DROP, life) for life in resting]
+
+    def perform(self, effects: Effects) -> None:
+        """Performs the effects of an event, on the thread that reported the event. Writes records of calls before.
+
+        After the effect FORGET of a call, further effects for this call are skipped.
+        """
+        while self._ended:
+            with suppress(IndexError):  # another thread has taken the record
+                record = self._ended.popleft()
+                for observer in record.info.observers:
+                    attempt(observer.write, record)
+        for kind, life, rejection in effects:
+            call = life.served
+            try:
+                if kind is _FORGET:
+                    life.forget()
+                elif call is None:
+                    continue
+                elif kind is _START_READ:
+                    call.start_read()
+                elif kind is _START_SEND:
+                    call.start_send()
+                elif kind is _START_WORK:
+                    call.start_work()
+                elif kind is _ABORT and rejection is not None:
+                    call.abort(rejection)
+                else:
+                    call.drop(rejection)
+            except Exception:
+                # If performing an effect fails, the affected call makes no progress, so its stall timeout will end it.
+                # The remaining effects, which are actions for other calls, must still be performed.
+                _LOGGER.exception("bug")
 
     def _is_greedy(self, address: str) -> bool:
         """Whether an address holds more than its fair share of memory that other calls wait for, or of scarce slots."""
@@ -340,10 +465,12 @@ class Engine:
         life.move(Event.ABORT, result=CallResult(rejection.code_name, str(rejection.reason)))
         life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
-        return Effect(Kind.DROP if cancels else Kind.ABORT, life, (rejection,))
+        return Effect(Kind.DROP if cancels else _ABORT, life, rejection)
 
     def _read_if_due(self, life: Lifecycle) -> Effects:
-        return self._request_read(life) if life.may_read else ()
+        """Reads the next message of a stream that has few unsent responses."""
+        is_due = life.state is State.SENDING and life.unsent < READ_BELOW_UNSENT
+        return self._request_read(life) if is_due else ()
 
     def _request_read(self, life: Lifecycle) -> Effects:
         """Lets a call read its next message as soon as there is memory."""
@@ -371,7 +498,7 @@ class Engine:
         life.stop_clock(now)
         self._budget.update(life)
         if not size:
-            return (Effect(Kind.START_WORK, life), *self._grant())
+            return (Effect(_START_WORK, life), *self._grant())
         if self._working.take(life.source, size):
             return (self._start_work(life, size), *self._grant())
         life.claim = self._working.claim(life.source, size, life)
@@ -383,7 +510,7 @@ class Engine:
         life.counted = (life.counted[0], life.counted[1] + size)
         life.move(Event.GRANT)
         self._budget.update(life)
-        return Effect(Kind.START_WORK, life)
+        return Effect(_START_WORK, life)
 
     def _grant(self) -> Effects:
         """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""

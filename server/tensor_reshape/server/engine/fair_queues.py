@@ -1,12 +1,16 @@
 """Fair queues, in which client addresses take turns, and the connections of each address take turns.
 
-The order of turns does not depend on how many items an address or connection has queued. A `FairQueue` has no lock, so
-use it from one thread or under a lock of your own.
+- The order of turns does not depend on how many items an address or connection has queued. The queues have no lock and
+  no clock, so use a queue from one thread or under a lock of your own.
+- An `AdmissionQueue` has the calls that wait until they may begin, because many calls have arrived or their client has
+  too many running calls. It keeps the calls of one limit, for example of `--max-calls`. A client whose limit is reached
+  loses its turn, and does not delay other clients.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tensor_reshape.server.calls.sources import Source
@@ -89,3 +93,88 @@ class FairQueue(Generic[Item]):
             del connections[source.connection]
         if not connections:
             del self.queues[source.address]
+
+
+MAX_EXAMINED = 64
+"""The maximum number of connections that `AdmissionQueue.pop` examines, because thousands of connections may wait."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[Item]):
+    item: Item | None  # None after the item has left the queue, so that the entry does not keep it in memory
+    source: Source
+    deadline: float
+
+
+WAIT_SECONDS = 1.0
+"""The longest time that a call waits to begin. It is short, because the client may have other servers."""
+
+
+class AdmissionQueue(Generic[Item]):
+    """A fair queue of calls that may begin only if their client has room, and that wait for a limited time.
+
+    Attributes:
+        has_room: returns whether another call of a client may begin now.
+    """
+
+    def __init__(self, has_room: Callable[[Source], bool], wait_seconds: float = WAIT_SECONDS) -> None:
+        """Starts empty. A call waits for at most `wait_seconds`."""
+        self.has_room = has_room
+        self._wait_seconds = wait_seconds
+        self._waiting: FairQueue[_Entry[Item]] = FairQueue()
+        self._arrivals: deque[_Entry[Item]] = deque()  # in the order of their deadlines; some have left the queue
+        self._counts = Counter[str]()  # the number of waiting calls of each address that has any
+        self._length = 0
+
+    def __len__(self) -> int:
+        """The number of waiting calls."""
+        return self._length
+
+    def push(self, source: Source, item: Item, now: float) -> None:
+        """Adds a call of a client at the time `now`."""
+        entry = _Entry(item, source, now + self._wait_seconds)
+        self._waiting.push(source, entry)
+        self._arrivals.append(entry)
+        self._counts[source.address] += 1
+        self._length += 1
+
+    def pop(self) -> Item | None:
+        """Removes and returns the next call whose client has room, or None if no examined client has room."""
+        first = None
+        for _ in range(MAX_EXAMINED if self._length else 0):
+            source = self._waiting.find_turn()
+            if source == first:
+                break
+            if self.has_room(source):
+                return self._take(self._waiting.pop(source))
+            first = first or source
+            self._waiting.postpone(source)
+        return None
+
+    def pop_expired(self, now: float, most: int) -> Iterator[Item]:
+        """Removes and yields up to `most` calls that have waited too long."""
+        while most and self._arrivals and self._arrivals[0].deadline <= now:
+            entry = self._arrivals[0]  # `_take` removes entries without a call from the beginning
+            self._waiting.remove(entry.source, entry)
+            most -= 1
+            yield self._take(entry)
+
+    def pop_excess(self) -> Item:
+        """Removes and returns the newest call of the connection with the most calls, of the address with the most."""
+        address = max(self._counts, key=self._counts.__getitem__)
+        return self._take(self._waiting.pop_newest(address))
+
+    def find_most(self) -> int:
+        """Returns the largest number of waiting calls of one address."""
+        return max(self._counts.values(), default=0)
+
+    def _take(self, entry: _Entry[Item]) -> Item:
+        item, entry.item = entry.item, None
+        assert item is not None  # noqa: S101 - an entry leaves the fair queue once
+        self._length -= 1
+        self._counts[entry.source.address] -= 1
+        if not self._counts[entry.source.address]:
+            del self._counts[entry.source.address]
+        while self._arrivals and self._arrivals[0].item is None:
+            self._arrivals.popleft()
+        return item

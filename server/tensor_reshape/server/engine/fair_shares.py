@@ -64,23 +64,19 @@ class FairPool(Generic[Owner]):
         waiting: the claims that wait until other calls free a part of the pool. Other code must not change this queue.
     """
 
-    def __init__(self, limit: int, reserve: int, connection_share: int | None = None) -> None:
+    def __init__(self, limit: int, reserve: int, connection_share: int) -> None:
         """Starts with nothing in use.
 
         Args:
             limit: the number of bytes or slots in the pool.
             reserve: the part of the pool that only addresses below their fair share may use.
-            connection_share: the number of bytes or slots that one connection may use. By default, a connection may use
-                as much as an address.
+            connection_share: the number of bytes or slots that one connection may use.
         """
         self._limit = limit
         self._ceiling, self._middle = limit - reserve, limit - reserve // 2
-        self._has_shares = connection_share is not None
-        self._share = limit if connection_share is None else connection_share
+        self._share = connection_share
         self._addresses: dict[str, int] = {}  # the number of bytes or slots that each client address uses
-        # This dict contains the number of bytes or slots that each connection uses. The dict is empty if the pool does
-        # not limit connections.
-        self._connections: dict[Source, int] = {}
+        self._connections: dict[Source, int] = {}  # the number of bytes or slots that each connection uses
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
         # These client addresses wait for a part of the pool and have no part of it yet. The oldest address comes first.
@@ -150,8 +146,6 @@ class FairPool(Generic[Owner]):
             self._addresses[address] = has
         else:
             self._addresses.pop(address, None)
-        if not self._has_shares:
-            return
         has = self._connections.get(source, 0) + size
         if has:
             self._connections[source] = has
@@ -193,7 +187,7 @@ class FairPool(Generic[Owner]):
         return None
 
     def _is_starving(self, source: Source) -> bool:
-        return self._has_shares and source not in self._connections
+        return source not in self._connections
 
     def _is_within_share(self, claim: Claim[Owner]) -> bool:
         return not self._exceeds_share(claim.source, claim.size)

@@ -18,9 +18,9 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo
@@ -202,7 +202,9 @@ If a call is aborted in one of these states, the reason is SERVER_BUSY, not STAL
 RESTS = frozenset({State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING})
 """The states in which a running call is neither being processed nor ending."""
 
-_WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
+WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
+"""The states in which the server works on a call, so that it has no stall timeout."""
+
 _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
@@ -230,6 +232,50 @@ class ServedCall(Protocol):
 
         `rejection` is None if the server stops.
         """
+
+
+class Kind(Enum):
+    """The actions that the engine can request.
+
+    Each action is a method of `ServedCall`, except FORGET, which is a method of `Lifecycle`.
+    """
+
+    START_READ = auto()
+    START_SEND = auto()
+    START_WORK = auto()
+    ABORT = auto()
+    DROP = auto()
+    FORGET = auto()
+
+
+class Effect(NamedTuple):
+    """An action to perform for a call.
+
+    Attributes:
+        kind: the action.
+        life: the call.
+        rejection: the error of ABORT and DROP. DROP has none if the server stops.
+    """
+
+    kind: Kind
+    life: "Lifecycle"
+    rejection: LimitError | None = None
+
+
+Effects: TypeAlias = Sequence[Effect]
+"""The effects of an event, in the order in which they must be performed."""
+
+
+class EndDecision(NamedTuple):
+    """The outcome of `Engine.end`.
+
+    Attributes:
+        is_first: whether this event decided the end. If an earlier event decided the end, there is nothing to send.
+        effects: the effects to perform.
+    """
+
+    is_first: bool
+    effects: Effects
 
 
 class Journal(Protocol):
@@ -279,7 +325,7 @@ class Lifecycle:
     source = _NO_SOURCE
     info: CallInfo | None = None
     state = State.NEW
-    journals: "tuple[Journal, ...]" = ()
+    journals: tuple[Journal, ...] = ()
     reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
     in_working_pool = False
     counted = (0, 0)
@@ -306,8 +352,7 @@ class Lifecycle:
         before = self.state
         after = TRANSITIONS[before].get(event)
         if after is None:
-            message = f"a call that is {before.name} cannot {event.name}"
-            raise IllegalEventError(message)
+            raise IllegalEventError(f"a call that is {before.name} cannot {event.name}")
         self.state = after
         for journal in self.journals:
             journal.record(self, event, before, size, result)
@@ -327,19 +372,9 @@ class Lifecycle:
         return self.state in _SILENT and self.holdings[0] > 0
 
     @property
-    def is_worked_on(self) -> bool:
-        """Whether the server works on the call. A call on which the server works has no stall timeout."""
-        return self.state in _WORKED_ON
-
-    @property
     def is_over(self) -> bool:
         """Whether the client no longer waits for the response."""
         return self.state in _CLOSED
-
-    @property
-    def may_read(self) -> bool:
-        """Whether a stream may read its next message, because it has few unsent responses."""
-        return self.state is State.SENDING and self.unsent < READ_BELOW_UNSENT
 
     @property
     def ignores_rejections(self) -> bool:

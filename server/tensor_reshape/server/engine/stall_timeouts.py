@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import WAITS, WORKED_ON, Lifecycle, State
 
 MIN_PRESSURE_SECONDS = 2.0
 """The minimum of the shorter stall timeout in seconds. The shorter stall timeout applies while calls wait."""
@@ -66,23 +66,12 @@ class StallTimeouts(NamedTuple):
         return self.wait_seconds if life.state in WAITS else self.pressure_seconds
 
 
-class Starving(NamedTuple):
-    """The clients that wait for memory to receive a message and hold none.
-
-    Attributes:
-        addresses: the number of addresses without memory.
-        connections: for each address, the number of its connections without memory.
-    """
-
-    addresses: int
-    connections: Mapping[str, int]
-
-
 def find_stalled(
     lives: Collection[Lifecycle],
     timeouts: StallTimeouts,
     now: float,
-    starving: Starving,
+    newcomers: int,
+    starving: Mapping[str, int],
     is_greedy: Callable[[str], bool],
 ) -> dict[Lifecycle, LimitError]:
     """Returns the calls to abort with their errors. Calls that others wait for come first, then the longest stalled.
@@ -91,7 +80,8 @@ def find_stalled(
         lives: all calls.
         timeouts: the timeouts.
         now: the current time by the engine's clock.
-        starving: the clients that hold no memory and wait for it.
+        newcomers: the number of addresses that hold no memory and wait for it.
+        starving: for each address, the number of its connections that hold no memory and wait for it.
         is_greedy: a function that returns whether an address holds more than its fair share of a resource that other
             addresses wait for.
     """
@@ -102,10 +92,14 @@ def find_stalled(
     if len({source.address for source in waiting}) > 1:
         relieved.clear()  # no address may keep memory for long that another address waits for
     pressed = {source.address for source in waiting} | set(filter(is_greedy, {life.source.address for life in lives}))
-    stalled = dict.fromkeys(choose_calls_to_abort(silent, spare, starving, now - SHORT_SECONDS), reject_crowding())
+    crowding = reject_busy(
+        f"the call has made no progress for {SHORT_SECONDS} seconds, and other clients wait for its memory; retry later"
+    )
+    chosen = choose_calls_to_abort(silent, spare, newcomers, starving, now - SHORT_SECONDS)
+    stalled = dict.fromkeys(chosen, crowding)
     overdue = []
     for life in lives:
-        if life.is_worked_on or life in stalled:
+        if life.state in WORKED_ON or life in stalled:
             continue
         address = life.source.address
         # If only clients of its address wait, and other calls of the address can make room for them, a slow upload on a
@@ -136,7 +130,11 @@ def find_spare(silent: Iterable[Lifecycle], waiting: Collection[Source]) -> set[
 
 
 def choose_calls_to_abort(
-    silent: Sequence[Lifecycle], spare: Collection[Lifecycle], starving: Starving, before: float
+    silent: Sequence[Lifecycle],
+    spare: Collection[Lifecycle],
+    newcomers: int,
+    starving: Mapping[str, int],
+    before: float,
 ) -> list[Lifecycle]:
     """Returns the calls to abort so that starving clients get memory.
 
@@ -146,29 +144,23 @@ def choose_calls_to_abort(
     Args:
         silent: the silent calls, the newest last.
         spare: the silent calls that their connections can spare.
-        starving: the clients that hold no memory and wait for it.
+        newcomers: the number of addresses that hold no memory and wait for it.
+        starving: for each address, the number of its connections that hold no memory and wait for it.
         before: only calls whose last progress was before this time are chosen. Calls with later progress are not
             chosen, because a small message arrives within `SHORT_SECONDS`.
     """
     chosen, counts = list[Lifecycle](), Counter(life.source for life in silent)
-    if starving.addresses:
+    if newcomers:
         for address, count in Counter(life.source.address for life in silent).most_common():
             own = [life for life in silent if life.source.address == address and life.since < before]
             chosen += sorted(own, key=lambda life: life not in spare)[: count - 1]
-            if len(chosen) >= starving.addresses:
+            if len(chosen) >= newcomers:
                 break
-        del chosen[starving.addresses :]
-    for address, wanted in starving.connections.items():
+        del chosen[newcomers:]
+    for address, wanted in starving.items():
         own = [life for life in silent if life.source.address == address and life in spare and life.since < before]
         chosen += sorted(own, key=lambda life: -counts[life.source])[:wanted]
     return chosen
-
-
-def reject_crowding() -> LimitError:
-    """Returns the error of a call that made no progress while clients without memory waited for its memory."""
-    return reject_busy(
-        f"the call has made no progress for {SHORT_SECONDS} seconds, and other clients wait for its memory; retry later"
-    )
 
 
 def reject_busy(message: str) -> LimitError:

@@ -1,8 +1,8 @@
 """The class of a call of gRPC's core. A call can receive messages, send messages, be finished and be cancelled.
 
-- Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls these methods one
-  after another. Exceptions of these methods are caught, because an exception would otherwise end the receiving thread
-  and therefore the server.
+- Subclasses implement `begin`, and if they need them, `on_message`, `on_sent` and `on_over`. The receiving thread
+  calls these methods one after another. Exceptions of these methods are caught, because an exception would otherwise
+  end the receiving thread and therefore the server.
 - The lock of a call guards the operations of gRPC's core for this call. An operation is only started while the lock of
   its call is held. The lock is reentrant, so that a subclass can check the state of the call and start an operation in
   one step.
@@ -21,14 +21,14 @@ from functools import partial
 from typing import Any
 
 from google.rpc import code_pb2
+from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.grpc.binding import load
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
-_core: Any = load()
+CORE: Any = cygrpc  # grpcio's binding to gRPC's core, which has no types
 # Calling the class of reentrant locks is faster than calling the function `threading.RLock`.
 _RLock = type(threading.RLock())
 _NO_FLAGS = 0
@@ -120,7 +120,7 @@ class Call(ABC):
         """
         with self.lock:
             if not self._is_watched:
-                self._start((_core.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
+                self._start((CORE.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
                 self._is_watched = True
 
     def receive(self) -> None:
@@ -130,7 +130,7 @@ class Call(ABC):
         """
         with self.lock:
             if not (self.is_ended or self.is_gone):
-                self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
+                self._call.start_server_batch((CORE.ReceiveMessageOperation(_NO_FLAGS),), self._received)
                 # a batch is counted after its start, because a failed start leaves no pending batch
                 self._due += 1
 
@@ -139,9 +139,9 @@ class Call(ABC):
 
         The caller must hold the lock. The call must be active, and must not be sending another message.
         """
-        operations = [_core.SendMessageOperation(message, _NO_FLAGS)]
+        operations = [CORE.SendMessageOperation(message, _NO_FLAGS)]
         if not self._has_sent_metadata:
-            operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
+            operations.append(CORE.SendInitialMetadataOperation(None, _NO_FLAGS))
         self._start(operations, self._sent)
         self._sent_bytes = len(message)
         self.is_sending = self._has_sent_metadata = True
@@ -156,7 +156,7 @@ class Call(ABC):
             response: the response of a unary call, which is sent in the same batch as the status.
         """
         operations = [
-            _core.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
+            CORE.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
             if status is None
             else _build_status(status)
         ]
@@ -164,14 +164,14 @@ class Call(ABC):
             if self.is_ended or self.is_gone:
                 return
             if not self._has_sent_metadata:
-                operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
+                operations.append(CORE.SendInitialMetadataOperation(None, _NO_FLAGS))
             if response is not None:
-                operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
+                operations.append(CORE.SendMessageOperation(response, _NO_FLAGS))
             react = self._ended
             # An operation that reports a disconnect causes no extra event if it is in the same batch as the last
             # operations. `_closed` expects this operation at the end of the batch.
             if not self._is_watched:
-                operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
+                operations.append(CORE.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
             self._call.start_server_batch(operations, react)
             self._due += 1
@@ -197,8 +197,7 @@ class Call(ABC):
         The server calls this method once, before the other methods. A call without an operation would never be over.
         """
 
-    @abstractmethod
-    def on_message(self, raw: bytes | None) -> None:
+    def on_message(self, raw: bytes | None) -> None:  # noqa: B027 - some calls receive no message
         """Handles a message.
 
         If `raw` is None, the client has half-closed the call, or gRPC's core will soon report a disconnect.
@@ -207,8 +206,7 @@ class Call(ABC):
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
         """Handles the end of sending a message of `size` bytes. After this, the next message can be sent."""
 
-    @abstractmethod
-    def on_over(self) -> None:
+    def on_over(self) -> None:  # noqa: B027 - some calls hold nothing
         """Handles the end of the call."""
 
     def on_bug(self, error: Exception) -> None:
@@ -222,10 +220,8 @@ class Call(ABC):
     def _report(self, error: Exception) -> None:
         """Logs a bug. This method never raises an exception, because an exception would end the receiving thread."""
         with suppress(Exception):
-            self._log_bug(error)
-
-    def _log_bug(self, error: Exception) -> None:
-        _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.info.request_id})
+            extra = {"method": self.method, "request_id": self.info.request_id}
+            _LOGGER.error("bug", exc_info=error, extra=extra)
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
         """Starts a batch of operations. The receiving thread calls `react` when the batch is done.
@@ -282,9 +278,9 @@ class Call(ABC):
 
 def _read_tls(call: Any) -> Mapping[str, Sequence[bytes]]:
     """Returns gRPC's `auth_context` of a call, which contains the TLS properties of its client."""
-    return {str(key, "ascii", "replace"): values for key, values in (_core.auth_context(call) or {}).items()}
+    return {str(key, "ascii", "replace"): values for key, values in (CORE.auth_context(call) or {}).items()}
 
 
 def _build_status(status: Status) -> Any:
     number = _NUMBERS[status.code]
-    return _core.SendStatusFromServerOperation(status.trailing_metadata, number, status.details.encode(), _NO_FLAGS)
+    return CORE.SendStatusFromServerOperation(status.trailing_metadata, number, status.details.encode(), _NO_FLAGS)

@@ -7,13 +7,16 @@ thread, so that the receiving thread is never busy for long. A handler never hol
 the engine.
 """
 
-from abc import abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import Executor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo, record_response
 from tensor_reshape.server.calls.results import GONE, OK, CallResult
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import (
     STOPPING,
     build_failure,
@@ -21,10 +24,18 @@ from tensor_reshape.server.calls.statuses import (
     reject_empty_call,
     reject_large_message,
 )
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Lifecycle, State
-from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc.calls import Call, NewCall
-from tensor_reshape.server.service.method_tables import FindWork, Method, StreamMethod, Watch, WatchMethod, Work
+from tensor_reshape.server.service.method_tables import (
+    FindWork,
+    Method,
+    MethodTable,
+    StreamMethod,
+    Watch,
+    WatchMethod,
+    Work,
+)
 from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.wire.status import Status, encode_brief_rejection
 
@@ -33,6 +44,23 @@ from tensor_reshape.wire.status import Status, encode_brief_rejection
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 # the client gets no status, because the handler that would send the status has failed
 _BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A set of gRPC methods, and the objects that the calls of these methods share.
+
+    Attributes:
+        engine: the engine, which decides about admission, memory and the end of calls.
+        sources: the object that determines the client of a call.
+        methods: the methods.
+        pools: the thread pool for each kind of long work.
+    """
+
+    engine: Engine
+    sources: Sources
+    methods: MethodTable
+    pools: Mapping[Work, Executor]
 
 
 class ServiceCall(Call):
@@ -55,7 +83,6 @@ class ServiceCall(Call):
         Call.__init__(self, method.name, new)
         self._service = service
         self._engine = service.engine
-        self._perform = service.perform
         self._served = method
         self._life = Lifecycle(self, method.name)
 
@@ -69,7 +96,7 @@ class ServiceCall(Call):
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
                 self.watch()  # without this operation, the call could not detect a disconnect
-            self._perform(effects)
+            self._engine.perform(effects)
         except ReshapeError as error:
             self._reject(error)
 
@@ -126,7 +153,7 @@ class ServiceCall(Call):
             self._log(*self._unlogged)
         # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
         # cancelled, although the client has not disconnected.
-        self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
+        self._engine.perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
         # The reference to the message is deleted after `release`, because no thread begins to work on the call after
         # `release`. A thread that began to work on the call earlier already has the message, and will report the end of
         # its work.
@@ -136,7 +163,7 @@ class ServiceCall(Call):
         """Ends the call after a bug (see `Call`)."""
         super().on_bug(error)
         with suppress(Exception):  # if the bug is in the engine, this call of the engine also fails
-            self._perform(self._engine.end(self._life, _BUG).effects)
+            self._engine.perform(self._engine.end(self._life, _BUG).effects)
 
     def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
         """Keeps a message until a worker thread takes it."""
@@ -144,9 +171,8 @@ class ServiceCall(Call):
         if raw is not None:
             self._work = find_work(raw)
 
-    @abstractmethod
     def _process(self, raw: bytes) -> None:
-        """Processes a message on a worker thread."""
+        """Processes a message on a worker thread. A watch call queues no message."""
 
     def _reject(self, error: Exception) -> None:
         """Ends the call with the status of `error`, unless the end of the call is already decided."""
@@ -161,7 +187,7 @@ class ServiceCall(Call):
     def _decide(self, result: CallResult, size: int = 0) -> bool:
         """Reports the end of the call to the engine. Returns False if the end was already decided."""
         end = self._engine.end(self._life, result, size)
-        self._perform(end.effects)
+        self._engine.perform(end.effects)
         return end.is_first
 
     def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
@@ -204,12 +230,12 @@ class UnaryCall(ServiceCall):
             # event, the client gets an error, and the response is not sent.
             effects = self._engine.respond_at_once(self._life, size, len(response))
             if effects is not None:
-                self._perform(effects)
+                self._engine.perform(effects)
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
             self.watch()  # without this operation, the call could not detect a disconnect
-            self._perform(self._engine.request_work(self._life))
+            self._engine.perform(self._engine.request_work(self._life))
 
     def _respond_light(self, raw: bytes | None) -> bytes | None:
         """Returns the response if the receiving thread can compute it quickly, and None otherwise."""
@@ -229,7 +255,7 @@ class UnaryCall(ServiceCall):
 
 
 def _reserve(service: Service, life: Lifecycle, size: int) -> None:
-    service.perform(service.engine.reserve(life, size))
+    service.engine.perform(service.engine.reserve(life, size))
 
 
 class StreamCall(ServiceCall):
@@ -270,7 +296,7 @@ class StreamCall(ServiceCall):
                 self._process(raw)
             else:
                 self._keep(raw, self._served.find_work)
-                self._perform(self._engine.request_work(self._life, needed_bytes))
+                self._engine.perform(self._engine.request_work(self._life, needed_bytes))
 
     def _process(self, raw: bytes) -> None:
         try:
@@ -282,7 +308,7 @@ class StreamCall(ServiceCall):
             return
         record_response(self._life.info, *responses[:1])
         moved = None if self._session.is_between_tensors else len(raw)
-        self._perform(self._engine.respond(self._life, responses, moved))
+        self._engine.perform(self._engine.respond(self._life, responses, moved))
 
     def start_send(self) -> None:
         """Sends the next response, or the status after the last response (see `ServedCall`)."""
@@ -296,7 +322,7 @@ class StreamCall(ServiceCall):
 
     def on_sent(self, size: int) -> None:
         """Sends the next response (see `Call`)."""
-        self._perform(self._engine.sent(self._life, size))
+        self._engine.perform(self._engine.sent(self._life, size))
         self.start_send()
 
     def _finish_session(self) -> None:
@@ -339,7 +365,7 @@ class WatchCall(ServiceCall):
         self._watch = watch
         self.watch()  # without this operation, the call could not detect a disconnect
         # A request for 0 bytes frees the memory that was reserved for the request message.
-        self._perform(self._engine.request_work(self._life, 0))
+        self._engine.perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:
         """Sends the first status (see `ServedCall`)."""
@@ -370,6 +396,3 @@ class WatchCall(ServiceCall):
         if self._watch is not None:
             self._watch.close()
             self._decide(GONE)
-
-    def _process(self, raw: bytes) -> None:
-        """Does nothing. This method is never called, because a watch call queues no message for a worker thread."""

@@ -1,6 +1,16 @@
-"""The channel arguments of gRPC's core, which set size limits and the timeouts of connections."""
+"""The channel arguments of gRPC's core, which set size limits and the timeouts of connections, and its TLS credentials.
+
+The credentials follow the certificates of `security.certificates`. Before each handshake, gRPC's core requests new
+credentials on its own thread. The request for credentials never waits, because the new credentials are already in
+memory. When the certificate changes, open connections keep their previous credentials.
+"""
+
+from typing import Any
+
+import grpc
 
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.security.certificates import Certificates, TlsContents
 
 MAX_METADATA_BYTES = 16 * 1024
 """The maximum size of the metadata of a call in bytes, which is enough for a token and a trace context.
@@ -116,15 +126,40 @@ def _limit_connections(config: Config) -> list[tuple[str, int]]:
         ("grpc.http2.min_ping_interval_without_data_ms", _count_milliseconds(_MIN_PING_SECONDS)),
         ("grpc.http2.max_ping_strikes", _PING_STRIKES),
     ]
-    return [*options, *_limit_age(config)] if config.max_connection_age_seconds else options
-
-
-def _limit_age(config: Config) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
-        ("grpc.max_connection_age_grace_ms", _count_milliseconds(AGE_GRACE_SECONDS)),
-    ]
+    if config.max_connection_age_seconds:
+        options += [
+            ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
+            ("grpc.max_connection_age_grace_ms", _count_milliseconds(AGE_GRACE_SECONDS)),
+        ]
+    return options
 
 
 def _count_milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
+
+
+def build_credentials(certificates: Certificates | None) -> grpc.ServerCredentials | None:
+    """Returns TLS credentials for one address, or None for plain text.
+
+    Each address needs its own credentials object. If two addresses shared one object, only one of them would receive
+    changed certificates.
+    """
+    if certificates is None:
+        return None
+    fetched = certificates.value
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        # gRPC's core calls `fetch` while it holds a lock. If `fetch` returns None, gRPC's core continues to use its
+        # current credentials.
+        nonlocal fetched
+        if fetched is certificates.value:
+            return None
+        fetched = certificates.value
+        return _configure(fetched)
+
+    untyped: Any = fetch  # grpcio's type stubs do not allow None
+    return grpc.dynamic_ssl_server_credentials(_configure(fetched), untyped, fetched.client_ca is not None)
+
+
+def _configure(contents: TlsContents) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(contents.key, contents.chain)], contents.client_ca)

@@ -8,7 +8,7 @@
   descriptor pool.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.rpc import error_details_pb2
 
-from tensor_reshape.server.grpc.builtin import build_exchange
-from tensor_reshape.server.service.method_tables import StreamMethod
+from tensor_reshape.server.service.method_tables import Estimate, StreamMethod, limit_header
 from tensor_reshape.server.service.private_pools import PrivatePool
 from tensor_reshape.wire.fields import parse_message
 
@@ -50,7 +49,7 @@ class Reflection:
 
     def build_methods(self) -> tuple[StreamMethod, ...]:
         """Returns the reflection methods."""
-        return tuple(build_exchange(name, self.respond) for name in self.names)
+        return tuple(StreamMethod(name, lambda _reserve: _Exchange(limit_header(self.respond))) for name in self.names)
 
     def respond(self, raw: bytes) -> bytes:
         """Returns the response to a message.
@@ -86,6 +85,24 @@ class Reflection:
                 return {"all_extension_numbers_response": {"base_type_name": asked, "extension_number": numbers}}
             case _:
                 return {"list_services_response": {"service": [{"name": name} for name in self._services]}}
+
+
+class _Exchange:
+    """The `Session` of a stream that sends one response for each request message."""
+
+    is_between_tensors = True
+
+    def __init__(self, respond: Callable[[bytes], bytes]) -> None:
+        self._respond = respond
+
+    def receive(self, raw: bytes) -> Iterator[bytes]:
+        yield self._respond(raw)
+
+    def estimate(self, raw: bytes) -> Estimate:
+        return Estimate(takes_long=False, needed_bytes=len(raw))
+
+    def finish(self) -> None:
+        pass
 
 
 def _describe_file(file: FileDescriptor) -> dict[str, Any]:

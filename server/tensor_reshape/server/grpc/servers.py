@@ -6,23 +6,28 @@ another call, the call begins at once. Otherwise it waits in an admission queue,
 of a greedy client stays in this queue, because it is expensive to reject the same client again and again.
 """
 
+import inspect
 import logging
 import math
+import secrets
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from functools import partial
+from functools import cache, partial
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias
 
 import grpc
 
+from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.engine.admission_queues import AdmissionQueue
-from tensor_reshape.server.grpc.binding import load
-from tensor_reshape.server.grpc.calls import Call, NewCall
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.engine.fair_queues import AdmissionQueue
+from tensor_reshape.server.grpc.calls import CORE, Call, NewCall
+from tensor_reshape.server.process.engines import TESTED, check_release
 
 Make: TypeAlias = Callable[[NewCall], Call]
 """A function that makes the `Call` object for a new call. The server then calls `begin` on this object.
@@ -30,8 +35,8 @@ Make: TypeAlias = Callable[[NewCall], Call]
 If this function raises an exception, for example a MemoryError, the call is cancelled.
 """
 
-FindSource: TypeAlias = Callable[[NewCall], Source]
-"""Returns the address and connection of the client of a new call."""
+FindSource: TypeAlias = Callable[[str, Metadata], Source]
+"""Returns the address and connection of a client, for gRPC's name of the connection and the metadata of a new call."""
 
 REQUESTED_CALLS = 128
 """The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
@@ -61,7 +66,6 @@ _LOGGER = logging.getLogger(__name__)
 _TURN_SECONDS = 1.0  # the longest time for which the receiving thread waits for an event
 _CHECK_SECONDS = 0.05  # the time between two checks of the queues for calls that have waited too long
 _MAX_REFUSALS = 32  # the refusals of one check, because thousands of refusals would delay other calls
-_core: Any = load()
 
 
 class _Tag(Enum):
@@ -101,14 +105,12 @@ class Server:
     Attributes:
         turns: the number of events that the receiving thread has processed. A time without events, of at most
             a second, also counts as an event. Only the receiving thread changes this number.
-        on_unknown: a function that is called with the name of a method without a route. The function must not raise an
-            exception.
     """
 
     def __init__(
         self,
         routes: Mapping[str, Route],
-        unknown: Callable[[str, NewCall], Call],
+        unknown: Make,
         find_source: FindSource,
         options: Sequence[tuple[str, int]],
     ) -> None:
@@ -121,17 +123,16 @@ class Server:
             options: channel arguments of gRPC's core.
         """
         self.turns = 0
-        self.on_unknown: Callable[[str], None] = lambda _name: None
         # The core of gRPC represents method paths as bytes.
         self._routes = {name.encode(): route for name, route in routes.items()}
-        self._unknown = Route.without_limit(partial(self._make_unknown, unknown))
+        self._unknown = Route.without_limit(unknown)
         lanes = [self._unknown.lane, *(route.lane for route in routes.values())]
         self._lanes = deque(
             {id(lane.queue): lane for lane in lanes}.values()
         )  # the lane with the next turn comes first
         self._find_source = find_source
-        self._completions = _core.CompletionQueue()
-        self._server = _core.Server(tuple(options), False)  # noqa: FBT003 - no xDS
+        self._completions = CORE.CompletionQueue()
+        self._server = CORE.Server(tuple(options), False)  # noqa: FBT003 - no xDS
         self._server.register_completion_queue(self._completions)
         self._thread = threading.Thread(target=self._serve, name="serve", daemon=True)
         self._over = threading.Event()
@@ -157,8 +158,7 @@ class Server:
         security = () if credentials is None else (inner._credentials,)
         port = int(self._server.add_http2_port(address.encode(), *security))
         if not port:  # the core does not report why the address cannot be bound
-            message = f"{address} cannot be bound"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{address} cannot be bound")
         return port
 
     def start(self) -> None:
@@ -231,7 +231,7 @@ class Server:
             self._events += _EVENTS_PER_NEW_CALL
         elif tag is _Tag.SHUTDOWN:
             self._is_shut = True
-        elif event.completion_type == _core.CompletionType.queue_timeout:
+        elif event.completion_type == CORE.CompletionType.queue_timeout:
             self._unqueued = 0
             self._events, self._may_begin_queued = _EVENTS_PER_CALL, self._queued > 0
         is_due = self._queued and self._events >= _EVENTS_PER_CALL
@@ -248,7 +248,7 @@ class Server:
         self._request_call()
         try:
             new = NewCall(event)
-            new.source = self._find_source(new)
+            new.source = self._find_source(new.peer, new.metadata)
         except Exception:
             _LOGGER.exception("bug")
             event.call.cancel()
@@ -307,13 +307,92 @@ class Server:
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
             call.on_bug(error)
 
-    def _make_unknown(self, make: Callable[[str, NewCall], Call], new: NewCall) -> Call:
-        name = str(new.method, "utf8", "replace")
-        self.on_unknown(name)
-        return make(name, new)
-
     def _request_call(self) -> None:
         with self._lock:
             if not self._is_stopping:
                 self._server.request_call(self._completions, self._completions, _Tag.NEW_CALL)
                 self._requested += 1
+
+
+NAMES = (
+    "CompletionQueue",
+    "CompletionType",
+    "ReceiveCloseOnServerOperation",
+    "ReceiveMessageOperation",
+    "SendInitialMetadataOperation",
+    "SendMessageOperation",
+    "SendStatusFromServerOperation",
+    "Server",
+    "auth_context",
+)
+"""The names of `grpc._cython.cygrpc` that this package uses.
+
+The only other private name is the attribute `_credentials` of `grpc.ServerCredentials`.
+"""
+
+_METHOD = "/test"
+_MESSAGE = b"message"
+_PAIR = ("test", "value")
+_SECONDS = 10.0
+_OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
+
+
+@cache
+def check_core() -> None:
+    """Raises ConfigError if the release of grpcio is not tested, lacks a name of this package, or fails a test call."""
+    check_release()
+    missing = [name for name in NAMES if not hasattr(CORE, name)]
+    try:
+        fault = f"it has no cygrpc.{missing[0]}" if missing else _make_call()
+    except Exception as error:  # noqa: BLE001 - after any exception, the server must not start
+        cause = error.code().name if isinstance(error, grpc.Call) else type(error).__name__
+        fault = f"a test call of the server to itself failed: {cause}"
+    if fault:
+        message = f"cannot serve with grpcio {grpc.__version__}: {fault}. Run pip install --force-reinstall '{TESTED}'"
+        raise ConfigError(message)
+
+
+def _make_call() -> str:
+    """Makes a call of this process to itself with metadata, a message and a response, and returns the fault or ""."""
+    over = threading.Event()
+
+    class _Echo(Call):
+        """Returns the request message."""
+
+        def begin(self) -> None:
+            self.receive()
+
+        def on_message(self, raw: bytes | None) -> None:
+            with self.lock:
+                if raw is not None and _PAIR in self.info.metadata:
+                    self.send(raw)
+
+        def on_sent(self, size: int) -> None:
+            del size
+            self.finish()
+
+        def on_over(self) -> None:
+            if not self.is_gone:
+                over.set()
+
+    echo = partial(_Echo, _METHOD)
+    routes = {_METHOD: Route.without_limit(echo)}
+    server = Server(routes, echo, lambda peer, _metadata: Source(peer, peer), _OPTIONS)
+    # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
+    # confused with those of the server.
+    target = f"unix-abstract:{secrets.token_hex(16)}" if sys.platform == "linux" else "127.0.0.1:0"
+    port = server.add_port(target, None)
+    address = target if target.startswith("unix") else f"127.0.0.1:{port}"
+    server.start()
+    try:
+        # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
+        with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
+            response = call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
+            ended = over.wait(_SECONDS)
+    finally:
+        server.stop()
+        if not over.is_set():
+            server.cancel_calls()
+        server.wait(_SECONDS)
+    return "" if response == _MESSAGE and ended else "a test call had a wrong response or did not end"

@@ -57,7 +57,7 @@ from tensor_reshape.server.http.transcoder import (
     find_form,
 )
 from tensor_reshape.server.oip.inferences import Inference
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server

@@ -28,8 +28,7 @@ from tensor_reshape.server.calls.statuses import STOPPING, build_failure
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.asgi import Form, HttpError, Reply, Request, Send, build_headers, write_failure
 from tensor_reshape.server.http.guards import GUARD, Guard
-from tensor_reshape.server.process.fair_locks import FAST_SWITCHES
-from tensor_reshape.server.process.pools import Pool
+from tensor_reshape.server.process.pools import FAST_SWITCHES, Pool
 from tensor_reshape.server.service.header_cache import Lookups
 from tensor_reshape.server.service.method_tables import WORK_THREADS, IsOver, Work
 from tensor_reshape.server.telemetry import metrics

@@ -11,14 +11,13 @@ import click
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, VARIABLE_PREFIX, Config, ConfigError
 from tensor_reshape.server.http.asgi import Reply
 from tensor_reshape.server.http.servers import HttpServer, serve_until_signal
 from tensor_reshape.server.options import build_config, build_option
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.settings import VARIABLE_PREFIX
 from tensor_reshape.server.startup_log import announce_http
 from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
 from tensor_reshape.server.telemetry.prometheus import Source, build_registry, serve_metrics

@@ -1,4 +1,4 @@
-"""Chooses the I/O engine, which is the part of gRPC's core that reads the connections of a server.
+"""The tested releases of gRPC's core, and its I/O engine, which is the part that reads the connections of a server.
 
 - The *event engine* is gRPC's default. The event engine reads connections on its own threads. With the older *polling
   engine*, the server's receiving thread reads all connections. With the polling engine, a call wakes no other thread,
@@ -15,6 +15,13 @@ from collections.abc import Iterable
 
 from tensor_reshape.runtime import experiments
 from tensor_reshape.runtime.addresses import is_local
+from tensor_reshape.server.config import ConfigError
+
+FIRST_RELEASE, NEXT_RELEASE = (1, 80), (1, 86)
+"""The first tested release, and the first newer release that is not tested. `pyproject.toml` has the same bounds."""
+
+TESTED = "grpcio>={}.{},<{}.{}".format(*FIRST_RELEASE, *NEXT_RELEASE)
+"""The requirement for a tested release, in the form that pip accepts."""
 
 # The minus sign turns this gRPC experiment off, so that the polling engine reads the listeners and their connections.
 # This setting was tested with the releases of grpcio that `runtime.experiments` lists. The test
@@ -22,11 +29,19 @@ from tensor_reshape.runtime.addresses import is_local
 _NO_EVENT_ENGINE = "-event_engine_listener"
 
 
+def check_release() -> None:
+    """Raises ConfigError if the installed release of grpcio is not tested."""
+    release = experiments.find_release()
+    if release is None or not FIRST_RELEASE <= release < NEXT_RELEASE:
+        version = experiments.find_version() or "of an unknown version"
+        message = f"grpcio {version} was not tested with this server. Run pip install '{TESTED}'"
+        raise ConfigError(message)
+
+
 def choose_engine(addresses: Iterable[str]) -> None:
     """Sets GRPC_EXPERIMENTS so that the polling engine serves `addresses`, if this engine is right and available.
 
-    Args:
-        addresses: addresses in the form of `Config.listen`, which may be invalid.
+    The addresses have the form of `Config.listen`, and may be invalid.
     """
     is_free = not os.environ.get(experiments.VARIABLE) and "grpc" not in sys.modules  # noqa: TID251
     if is_free and experiments.are_known() and all(map(is_local, addresses)):

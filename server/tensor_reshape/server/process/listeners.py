@@ -180,22 +180,14 @@ def _await_free(address: str) -> None:
     deadline = time.monotonic() + _FREE_SECONDS
     while True:
         try:
-            _check_free(address)
+            for probe in _take(address):
+                probe.close()
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
                 raise
             time.sleep(_RETRY_SECONDS)
         else:
             return
-
-
-def _check_free(address: str) -> None:
-    """Raises OSError if another server uses the address."""
-    if address.startswith(_UNIX):
-        _check_unserved(address.removeprefix(_UNIX))
-        return
-    for probe in _bind_everywhere(address):
-        probe.close()
 
 
 def _check_unserved(path: str) -> None:
@@ -213,8 +205,7 @@ def _check_unserved(path: str) -> None:
             probe.bind(str(decoded))
             decoded.unlink()
             return
-    message = "another server listens on this socket"
-    raise OSError(message)
+    raise OSError("another server listens on this socket")
 
 
 def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.socket, ...]:

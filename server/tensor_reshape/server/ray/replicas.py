@@ -22,7 +22,7 @@ from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.process.fair_locks import FairLock
+from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status, encode_rejection

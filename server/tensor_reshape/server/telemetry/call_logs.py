@@ -14,7 +14,7 @@ one line a second for each address. The access log has a line for each call that
 - If a message exceeds the size limit, gRPC's core rejects the call, and the handlers log the rejection.
 - For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
 - For each status code, the number of lines of rejected and failed calls per second is limited (see
-  `process.log_queue`). At the level DEBUG, the number is not limited.
+  `process.logs`). At the level DEBUG, the number is not limited.
 - A call never waits until its log line is written.
 - The logs start before the server and end after the server, so the last calls are logged and traced.
 - The modules of tracing are not imported unless tracing is enabled.

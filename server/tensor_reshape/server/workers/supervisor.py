@@ -33,7 +33,7 @@ STABLE_SECONDS = 10.0  # a worker that ends after a shorter time than this has e
 MAX_DELAY_SECONDS = 10.0  # the longest delay before the next start
 
 _COMMAND = (sys.executable, "-P", "-m", "tensor_reshape.server.workers.worker")  # -P ignores the working directory
-_TICK_SECONDS = 0.1
+_TICK_SECONDS = 1.0  # the longest time between two looks at the heartbeats
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -51,8 +51,8 @@ class Worker:
         self._is_stopping = False  # whether the process starts to stop, so that running calls may delay its heartbeats
         self._stop_seconds = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
         self._process: subprocess.Popen[bytes] | None = None
-        self._due = 0.0  # when the next process is started, or the current one is killed
-        self._started_at = self._delay = 0.0
+        # The next process is started, or the current one is killed, at the time `due`.
+        self.due = self._started_at = self._delay = 0.0
 
     @property
     def pid(self) -> int | None:
@@ -61,13 +61,9 @@ class Worker:
         return process.pid if process else None
 
     def advance(self, now: float) -> bool:
-        """Starts a process if it is time, or reads its messages and kills it if they are overdue.
-
-        Returns:
-            whether the process has ended.
-        """
+        """Starts a process, or reads its messages and kills it if they are overdue. Returns whether it has ended."""
         if self._process is None:
-            if now >= self._due:
+            if now >= self.due:
                 self._start(now)
             return False
         code = self._process.poll()
@@ -78,7 +74,7 @@ class Worker:
                 self._log(logging.INFO if self._is_asked else logging.ERROR, "worker ended", code=code)
             self.close()
             self._delay_start(now)
-        elif now >= self._due:
+        elif now >= self.due:
             state = "stopping" if self._is_stopping else "serving" if self.serves else "starting"
             self._log(logging.ERROR, "worker hangs", state=state)
             self.hangs += self.serves
@@ -86,16 +82,19 @@ class Worker:
             self._process.kill()
         return code is not None
 
+    def register(self, poll: "select.poll") -> None:
+        """Registers the messages to wait for. A heartbeat of a serving process needs no reaction at once."""
+        if self._process is not None and not self._is_stopping:
+            poll.register(self._channel, select.POLLRDHUP if self.serves else select.POLLIN)
+
     def stop(self, now: float, *, hurries: bool) -> None:
         """Stops the process, if any, gracefully, or makes a stopping process end its running calls at once."""
         self._is_asked = True
-        if self._process is None:
-            return
-        if hurries:
+        if self._process is not None and hurries:
             with suppress(OSError):  # the process has ended
                 self._channel.send(b"h", socket.MSG_DONTWAIT)
-            self._due = min(self._due, now + STOP_MARGIN_SECONDS)
-        else:
+            self.due = min(self.due, now + STOP_MARGIN_SECONDS)
+        elif self._process is not None:
             self._await_end(now)
             self._process.terminate()
 
@@ -108,12 +107,12 @@ class Worker:
             self._process, self.serves = None, False
 
     def _await_end(self, now: float) -> None:
-        self.serves, self._is_stopping, self._due = False, True, now + self._stop_seconds
+        self.serves, self._is_stopping, self.due = False, True, now + self._stop_seconds
 
     def _start(self, now: float) -> None:
         self.starts += 1
         self.reason, self._is_stopping = "", False
-        self._started_at, self._due = now, now + START_SECONDS
+        self._started_at, self.due = now, now + START_SECONDS
         try:
             with ExitStack() as opened:
                 self._channel, theirs = map(opened.enter_context, socket.socketpair())
@@ -134,7 +133,7 @@ class Worker:
     def _delay_start(self, now: float) -> None:
         if now - self._started_at >= STABLE_SECONDS:
             self._delay = 0.0
-        self._due = now + self._delay
+        self.due = now + self._delay
         self._delay = min(2 * self._delay + 0.5, MAX_DELAY_SECONDS)
 
     def _read_messages(self, now: float) -> None:
@@ -144,13 +143,11 @@ class Worker:
             return
         if reason := messages.strip(BEAT):
             self.reason = reason.decode(errors="replace")
-        elif self._is_stopping:
-            return
-        elif messages:
+        elif messages and not self._is_stopping:
             if not self.serves:
                 self._log(logging.INFO, "worker serves")
-            self.serves, self._due = True, now + HANG_SECONDS
-        else:
+            self.serves, self.due = True, now + HANG_SECONDS
+        elif not self._is_stopping:
             self._await_end(now)
 
     def _log(self, level: int, message: str, **extra: object) -> None:
@@ -161,9 +158,6 @@ def supervise(config: Config) -> None:
     """Serves with several processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
 
     The environment variables that the workers inherit must already select gRPC's I/O engine.
-
-    Raises:
-        ConfigError: an address is in use, or a worker cannot start.
     """
     if sys.platform != "linux":
         message = "--workers above 1 and --http-listen need Linux. On this system, run `tensor-reshape serve` without "
@@ -189,17 +183,12 @@ def supervise(config: Config) -> None:
 
 
 def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
-    """Runs the workers until a signal, and calls `announce` when all of them serve for the first time.
-
-    Raises:
-        ConfigError: a worker has ended before, or cannot start while no other worker serves.
-    """
-    has_served = is_stopping = False
-    now = 0.0
-    with catch_signals(STOP_SIGNALS) as signals:
-        while not is_stopping or any(worker.pid for worker in workers):
+    """Runs the workers until a signal, and calls `announce` when all of them serve for the first time."""
+    has_served, is_stopping, now = False, False, 0.0
+    with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:  # SIGCHLD reports that a process has ended
+        while current := [worker for worker in workers if worker.pid or not is_stopping]:
             begin = time.monotonic()
-            ended = [worker for worker in workers if (worker.pid or not is_stopping) and worker.advance(now)]
+            ended = [worker for worker in current if worker.advance(now)]
             for worker in [] if is_stopping else ended:
                 if not has_served or (worker.reason and not any(other.serves for other in workers)):
                     raise ConfigError(worker.reason or "a worker ended during the start. See the log for the cause")
@@ -208,14 +197,21 @@ def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
             if not has_served and all(worker.serves for worker in workers):
                 has_served = True
                 announce()
-            ready, _, _ = select.select([signals], [], [], _TICK_SECONDS)
-            for number in os.read(signals, 64) if ready else b"":
+            poll = select.poll()
+            poll.register(signals, select.POLLIN)
+            for worker in current:
+                worker.register(poll)
+            wait_seconds = max(0.0, min(_TICK_SECONDS, *(worker.due - now for worker in current)))
+            ready = dict(poll.poll(1000 * wait_seconds))
+            for number in os.read(signals, 64) if signals in ready else b"":
+                if number == signal.SIGCHLD:
+                    continue
                 if not is_stopping:
                     _LOGGER.info("stopping", extra={"cause": signal.Signals(number).name})
                 for worker in workers:
                     worker.stop(now, hurries=is_stopping)
                 is_stopping = True
             # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The
-            # clock therefore advances by at most a second, so that these workers are not killed.
-            now += min(time.monotonic() - begin, 1.0)
+            # clock therefore advances by at most a second more than the wait, so that these workers are not killed.
+            now += min(time.monotonic() - begin, wait_seconds + 1.0)
     _LOGGER.info("stopped")

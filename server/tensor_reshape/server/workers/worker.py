@@ -24,21 +24,17 @@ if TYPE_CHECKING:
 
 def work(supervisor: socket.socket) -> None:
     """Serves until SIGTERM or the end of the supervisor, to which the socket leads."""
-    # this file has no buffer, because further messages must stay in the socket
-    with supervisor.makefile("rb", buffering=0) as source:
+    with supervisor.makefile("rb", buffering=0) as source:  # without a buffer, because later messages must stay there
         number, config, descriptor, stop_seconds = pickle.load(source)  # noqa: S301 - from the supervisor
-    # A worker ignores a second SIGTERM, and other stop signals. A service manager may send SIGTERM and SIGHUP to all
-    # processes, in addition to the SIGTERM that the supervisor sends.
+    # A service manager may send SIGTERM and SIGHUP to all processes, in addition to the SIGTERM of the supervisor.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     configure_logs(config.log_format, config.log_level)
-    make_record = logging.getLogRecordFactory()
 
-    def make_labelled(*args: object, **kwargs: object) -> logging.LogRecord:
-        record = make_record(*args, **kwargs)
+    def label(record: logging.LogRecord) -> bool:
         record.worker = number  # all workers write to the same stderr
-        return record
+        return True
 
-    logging.setLogRecordFactory(make_labelled)
+    logging.getLogger().handlers[0].addFilter(label)
     try:
         counters = None if descriptor is None else SharedCounters(list_methods(), descriptor)
         _serve(supervisor, _build_server(config, counters), stop_seconds)

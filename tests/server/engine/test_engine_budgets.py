@@ -5,7 +5,7 @@ import pytest
 from engine_calls import MESSAGE, Caller, make
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.budgets import MAX_READS, Budget
+from tensor_reshape.server.engine.engine import MAX_READS, Budget
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 BUDGET = 82 * MESSAGE
@@ -69,3 +69,19 @@ def test_stream_may_always_reduce_its_memory_reservation(budget: Budget, life: L
     budget.update(life)
     budget.working.change(OTHER, HALF)
     assert [budget.may_hold(life, size) for size in (101, 100, 99)] == [False, True, True]
+
+
+def test_connection_may_always_process_four_messages_of_the_largest_size():
+    pool = Budget(Config(max_message_bytes=MESSAGE, memory_budget_bytes=14 * MESSAGE)).working
+    assert [pool.take(ONE, size) for size in (1, 4 * MESSAGE - 1, 1)] == [True, True, False]
+
+
+def test_budget_updates_only_the_pool_whose_count_changes(
+    budget: Budget, life: Lifecycle, monkeypatch: pytest.MonkeyPatch
+):
+    changes: list[tuple[str, int]] = []
+    monkeypatch.setattr(budget.receiving, "change", lambda _source, size: changes.append(("receiving", size)))
+    monkeypatch.setattr(budget.working, "change", lambda _source, size: changes.append(("working", size)))
+    for life.reading, life.held in ((MESSAGE, 0), (MESSAGE, 100), (MESSAGE, 100), (0, 0)):
+        budget.update(life)
+    assert changes == [("receiving", MESSAGE), ("working", 100), ("receiving", -MESSAGE), ("working", -100)]

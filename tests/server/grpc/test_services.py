@@ -20,11 +20,10 @@ from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import Event
-from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.grpc.builtin import build_service
+from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.grpc.reflection import Reflection
-from tensor_reshape.server.grpc.routes import build_server
+from tensor_reshape.server.grpc.services import build_builtin_service, build_server
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.wire.status import REQUEST_ID_KEY
 
@@ -90,10 +89,10 @@ def test_server_rejects_unary_calls_without_a_message(served: EngineServer, conn
     served.check_nothing_is_held()
 
 
-def test_server_reports_calls_to_unknown_methods(served: EngineServer, connection: Connection):
+def test_server_reports_calls_to_unknown_methods():
     names: list[str] = []
-    served.server.on_unknown = names.append
-    assert ask(connection, "/no/Such", b"")[:2] == (UNIMPLEMENTED, "Method not found!")
+    with serve_engine(on_unknown=names.append) as served, Connection(served.address) as connection:
+        assert ask(connection, "/no/Such", b"")[:2] == (UNIMPLEMENTED, "Method not found!")
     assert names == ["/no/Such"]
 
 
@@ -126,7 +125,7 @@ class Closed:
 def serve_reflection(gate: Gate) -> Iterator[Connection]:
     """Serves reflection with a gate, and connects through a proxy."""
     config = Config(trusted_proxy=("127.0.0.1",))
-    service = build_service(config, MethodTable((), Reflection([]).build_methods()), Gates([gate]))
+    service = build_builtin_service(config, MethodTable((), Reflection([]).build_methods()), Gates([gate]))
     with serve_engine(config, others=[service]) as served, Connection(served.address) as connection:
         yield connection
 
@@ -169,7 +168,7 @@ def test_cancel_calls_ends_running_calls(served: EngineServer, connection: Conne
 
 @contextmanager
 def serve_health() -> Iterator[tuple[Service, str]]:
-    service = build_service(Config(max_message_bytes=MAX_HEADER_BYTES), Health().build_methods({}))
+    service = build_builtin_service(Config(max_message_bytes=MAX_HEADER_BYTES), Health().build_methods({}))
     server = build_server([service], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
@@ -209,7 +208,7 @@ def test_cancelled_health_watch_releases_its_call():
 
 def test_server_answers_health_checks_and_watches():
     health = Health()
-    server = build_server([build_service(Config(), health.build_methods({}))], [])
+    server = build_server([build_builtin_service(Config(), health.build_methods({}))], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     with grpc.insecure_channel(address) as channel:

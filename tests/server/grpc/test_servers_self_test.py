@@ -7,11 +7,10 @@ import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.grpc import self_test
-from tensor_reshape.server.grpc.binding import NAMES, TESTED
+from tensor_reshape.server.grpc import servers
 from tensor_reshape.server.grpc.calls import Call
-from tensor_reshape.server.grpc.self_test import check_core
-from tensor_reshape.server.grpc.servers import Server
+from tensor_reshape.server.grpc.servers import NAMES, Server, check_core
+from tensor_reshape.server.process.engines import TESTED
 
 ADVICE = f". Run pip install --force-reinstall '{TESTED}'"
 
@@ -57,7 +56,7 @@ def test_exception_in_the_test_call_is_rejected_without_its_text(monkeypatch: py
 
 
 def test_test_call_without_a_response_is_rejected_with_its_status(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(self_test, "_SECONDS", 0.1)
+    monkeypatch.setattr(servers, "_SECONDS", 0.1)
     monkeypatch.setattr(Call, "send", lambda *_: None)
     assert reject() == f"a test call of the server to itself failed: DEADLINE_EXCEEDED{ADVICE}"
 

@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from math import inf, nan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from tensor_reshape.server.settings import Declaration, list_settings
+from tensor_reshape.server.config import declare, list_settings
 
 
 @dataclass
 class Sample:
     """A setting of each form."""
 
-    max_items: Annotated[int, Declaration(help="Items.", least=1, most=9)] = 5
-    stall_timeout_seconds: Annotated[float, Declaration(help="Waits.", least=0.5)] = 1.0
-    kind: Annotated[str, Declaration(help="Modes.", choices=("fast", "safe"))] = "safe"
-    places: Annotated[tuple[str, ...], Declaration(help="Places.")] = ("here",)
-    file: Annotated[Path | None, Declaration(help="A file.")] = None
-    tracing: Annotated[bool, Declaration(help="Tells.")] = True
+    max_items: int = declare("Items.", default=5, least=1, most=9)
+    stall_timeout_seconds: float = declare("Waits.", default=1.0, least=0.5)
+    serving: str = declare("Modes.", default="safe", choices=("fast", "safe"))
+    places: tuple[str, ...] = declare("Places.", default=("here",))
+    file: Path | None = declare("A file.", default=None)
+    tracing: bool = declare("Tells.", default=True)
 
 
 SETTINGS = {setting.name: setting for setting in list_settings(Sample)}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.engine.admission_queues import MAX_EXAMINED, WAIT_SECONDS, AdmissionQueue
+from tensor_reshape.server.engine.fair_queues import MAX_EXAMINED, WAIT_SECONDS, AdmissionQueue
 
 
 def at(address: str, connection: int = 1) -> Source:
@@ -104,4 +104,4 @@ def test_each_call_leaves_the_queue_once(steps: list[tuple[str, int, int]]):
         elif len(queue) and (found := queue.pop() if step == "pop" else queue.pop_excess()) is not None:
             left.append(found)
     left += queue.pop_expired(now + WAIT_SECONDS, pushed)
-    assert (sorted(left), len(queue)) == (list(range(pushed)), 0)
+    assert (sorted(left), len(queue), queue._counts) == (list(range(pushed)), 0, {})

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler, RateFilter
-from tensor_reshape.server.process.logs import _build_formatter
+from tensor_reshape.server.process.logs import RECORDS_PER_SECOND, QueuedHandler, RateFilter, _build_formatter
 
 WAIT_SECONDS = 60.0
 
@@ -54,7 +53,7 @@ class Log:
 @pytest.fixture
 def log() -> Iterator[Log]:
     log = Log(max_lines=100)
-    logger = logging.getLogger("tensor_reshape.server.process.log_queue")  # the logger of reports
+    logger = logging.getLogger("tensor_reshape.server.process.logs")  # the logger of reports
     logger.addHandler(log.handler)
     yield log
     logger.removeHandler(log.handler)

@@ -8,8 +8,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from tensor_reshape.server.process import fair_locks
-from tensor_reshape.server.process.fair_locks import SWITCH_SECONDS, FairLock
+from tensor_reshape.server.process import pools
+from tensor_reshape.server.process.pools import SWITCH_SECONDS, FairLock
 from waits import await_waiting
 
 TIMEOUT = 20.0
@@ -17,7 +17,7 @@ TIMEOUT = 20.0
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> FairLock:
-    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice ends at once
+    monkeypatch.setattr(pools, "SLICE_SECONDS", 0.0)  # each slice ends at once
     return FairLock()
 
 
@@ -60,7 +60,7 @@ def test_fair_lock_is_granted_to_threads_in_arrival_order(turns: FairLock, slice
 
 
 def test_fair_lock_is_kept_until_the_time_slice_ends(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 1e9)
+    monkeypatch.setattr(pools, "SLICE_SECONDS", 1e9)
     turns, done = FairLock(), threading.Event()
 
     def take() -> None:

@@ -1,19 +1,17 @@
 """The effects of an event are performed for each call, and a bug in one call does not prevent those of other calls."""
 
 import logging
-from typing import Any
 
 import pytest
 
 from engine_calls import Caller, make
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, perform
-from tensor_reshape.server.engine.lifecycle import State
+from tensor_reshape.server.engine.lifecycle import Effect, Kind, State
 from tensor_reshape.server.engine.stall_timeouts import reject_idle
 
 REJECTION = reject_idle(State.RECEIVING, 5.0, is_pressed=False)
-ARGUMENTS: dict[Kind, tuple[Any, ...]] = {Kind.ABORT: (REJECTION,), Kind.DROP: (REJECTION,)}
+REJECTED = {Kind.ABORT, Kind.DROP}
 
 
 class Recorder(Caller):
@@ -45,7 +43,7 @@ class Recorder(Caller):
         self.done.append(what)
 
     def build(self, kind: Kind) -> Effect:
-        return Effect(kind, self.life, ARGUMENTS.get(kind, ()))
+        return Effect(kind, self.life, REJECTION if kind in REJECTED else None)
 
 
 DONE = {
@@ -61,14 +59,14 @@ DONE = {
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
 def test_engine_effects_are_performed_by_the_matching_call_method(kind: Kind):
     call = Recorder()
-    perform([call.build(kind)])
+    call.engine.perform([call.build(kind)])
     assert call.done == DONE[kind]
     assert call.life.served is (None if kind is Kind.FORGET else call)
 
 
 def test_engine_effects_of_a_forgotten_call_are_not_performed():
     call = Recorder()
-    perform([call.build(kind) for kind in (Kind.FORGET, *Kind)])
+    call.engine.perform([call.build(kind) for kind in (Kind.FORGET, *Kind)])
     assert call.done == []
 
 
@@ -81,12 +79,6 @@ def test_exception_in_one_engine_effect_does_not_stop_others(kind: Kind, caplog:
     broken.life.info = CallInfo("/a/B", ())
     broken.life.info.gates_to_leave.append(fail)
     with caplog.at_level(logging.ERROR):
-        perform([broken.build(kind), other.build(Kind.START_READ)])
+        broken.engine.perform([broken.build(kind), other.build(Kind.START_READ)])
     assert (broken.done, other.done) == ([], ["START_READ"])
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
-
-
-def test_call_observers_are_notified_before_effects_are_performed():
-    call = Recorder()
-    build_perform(lambda: call.done.append("told"))([call.build(Kind.START_READ)])
-    assert call.done == ["told", "START_READ"]

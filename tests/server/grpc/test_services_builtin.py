@@ -16,7 +16,7 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.grpc.builtin import MAX_SILENT
+from tensor_reshape.server.grpc.services import MAX_SILENT
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE

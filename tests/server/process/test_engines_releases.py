@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 from tensor_reshape.runtime import experiments
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.grpc.binding import TESTED, check_release
+from tensor_reshape.server.process.engines import TESTED, check_release
 
 
 def install(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
