@@ -14,7 +14,7 @@ class Sample:
 
     max_items: int = declare("Items.", default=5, least=1, most=9)
     stall_timeout_seconds: float = declare("Waits.", default=1.0, least=0.5)
-    serving: str = declare("Modes.", default="safe", choices=("fast", "safe"))
+    kind: str = declare("Modes.", default="safe", choices=("fast", "safe"))
     places: tuple[str, ...] = declare("Places.", default=("here",))
     file: Path | None = declare("A file.", default=None)
     tracing: bool = declare("Tells.", default=True)
