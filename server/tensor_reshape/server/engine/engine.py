@@ -177,6 +177,7 @@ class Engine:
         self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
+        self._has_gates = bool(self._gates)
         self._observers = tuple(observers)
         self._ended: deque[CallRecord] = deque()  # the records of calls that the observers do not have yet
         self._clock = clock
@@ -221,7 +222,7 @@ class Engine:
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
         """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
         observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)]) if self._observers else ()
-        if observers or self._gates:
+        if observers or self._has_gates:
             life.info = info = find_info()
             info.observers = observers
             for observer in observers:

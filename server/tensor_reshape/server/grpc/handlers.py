@@ -28,7 +28,6 @@ from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Lifecycle, State
 from tensor_reshape.server.grpc.calls import Call, NewCall
 from tensor_reshape.server.service.method_tables import (
-    FindWork,
     Method,
     MethodTable,
     StreamMethod,
@@ -165,12 +164,6 @@ class ServiceCall(Call):
         with suppress(Exception):  # if the bug is in the engine, this call of the engine also fails
             self._engine.perform(self._engine.end(self._life, _BUG).effects)
 
-    def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
-        """Keeps a message until a worker thread takes it."""
-        self._message = raw
-        if raw is not None:
-            self._work = find_work(raw)
-
     def _process(self, raw: bytes) -> None:
         """Processes a message on a worker thread. A watch call queues no message."""
 
@@ -215,33 +208,30 @@ class UnaryCall(ServiceCall):
 
     def on_message(self, raw: bytes | None) -> None:
         """Processes a small message, or queues a larger message for a worker thread (see `Call`)."""
-        size = None if raw is None else len(raw)
-        self._has_closed = raw is None and not self.is_rejected
+        if raw is None:
+            self._has_closed = not self.is_rejected
+            if self._engine.message_received(self._life, None):
+                self._reject(reject_large_message() if self.is_rejected else reject_empty_call())
+            return
         try:
-            response = self._respond_light(raw)
+            response = self._served.respond_light(raw)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
-            if self._engine.message_received(self._life, size):
+            if self._engine.message_received(self._life, len(raw)):
                 self._reject(error)
             return
-        if size is not None and response is not None:
+        if response is not None:
             if self._life.info is not None:
                 record_response(self._life.info, response)
             # The event is reported to the engine before the response is sent. If the call was aborted before this
             # event, the client gets an error, and the response is not sent.
-            effects = self._engine.respond_at_once(self._life, size, len(response))
+            effects = self._engine.respond_at_once(self._life, len(raw), len(response))
             if effects is not None:
                 self._engine.perform(effects)
                 self.finish(self._good, response)
-        elif self._engine.message_received(self._life, size):
-            self._keep(raw, self._served.find_work)
+        elif self._engine.message_received(self._life, len(raw)):
+            self._message, self._work = raw, self._served.find_work(raw)
             self.watch()  # without this operation, the call could not detect a disconnect
             self._engine.perform(self._engine.request_work(self._life))
-
-    def _respond_light(self, raw: bytes | None) -> bytes | None:
-        """Returns the response if the receiving thread can compute it quickly, and None otherwise."""
-        if raw is None:
-            raise reject_large_message() if self.is_rejected else reject_empty_call()
-        return self._served.respond_light(raw)
 
     def _process(self, raw: bytes) -> None:
         try:
@@ -295,7 +285,7 @@ class StreamCall(ServiceCall):
             if not takes_long and self._engine.fits(self._life, size):
                 self._process(raw)
             else:
-                self._keep(raw, self._served.find_work)
+                self._message, self._work = raw, self._served.find_work(raw)
                 self._engine.perform(self._engine.request_work(self._life, needed_bytes))
 
     def _process(self, raw: bytes) -> None:
