@@ -130,7 +130,7 @@ def copies_leave() -> Claims:
     yield "two copies at once", Implies(And(c >= 1, d >= 1), (c * d * a == c * d * b * x) == (a == b * x))
 
 
-@state("cancelled-volumes", "solvers.exact:solve_exactly", "solvers.single:solve_single")
+@state("cancelled-volumes", "solvers.single:solve_exactly", "solvers.single:solve_single")
 def cancelled_volumes() -> Claims:
     """If the -1 is the quotient after copies are cancelled, the whole volumes are equal too, even if a copy is 0."""
     c, a, b, x = declare("c a b x")
@@ -406,7 +406,7 @@ def bound_the_only_symbol() -> Claims:
     yield "from above", Implies(And(whole, _is_floor(most, high * d, c)), n <= most)
 
 
-@state("root-steps", "roots:_take_root", covered_by="tests/rules/test_roots.py")
+@state("root-steps", "products:_take_root", covered_by="tests/rules/test_products.py")
 def root_steps() -> Claims:
     """Newton's steps from above stop at the greatest integer whose power is at most the number."""
     n, x, q, step = declare("n x q step")
@@ -442,7 +442,7 @@ def quotient_below_the_whole() -> Claims:
     yield "any divisor", Implies(And(a == b * x, b >= 1, x >= 0), x <= a)
 
 
-@state("solve-for-a-name", "solvers.names:solve_for")
+@state("solve-for-a-name", "solvers.cases:solve_for")
 def solve_for_a_name() -> Claims:
     """A variable of power 1 is the other side divided by the other factors of its own side, if these are not 0."""
     key, other, below, name = declare("key other below name")
@@ -482,7 +482,7 @@ def product_of_zeros() -> Claims:
     yield "one factor that is not 0; by induction any number", Implies(a >= 1, (a * x == 0) == (x == 0))
 
 
-@state("factors-of-elements", "solvers.implied:_list_positive")
+@state("factors-of-elements", "solvers.facts:_list_positive")
 def factors_of_elements() -> Claims:
     """If a product is at least 1, its factors and the factors of its divisors are at least 1."""
     x, y, k, a = declare("x y k a")
@@ -490,7 +490,7 @@ def factors_of_elements() -> Claims:
     yield "a divisor", Implies(And(a >= 1, x >= 0, k >= 0, a == x * k), x >= 1)
 
 
-@state("equal-to-a-multiple", "solvers.implied:_list_multiples")
+@state("equal-to-a-multiple", "solvers.facts:_list_multiples")
 def equal_to_a_multiple() -> Claims:
     """A product that is equal to a number times another product is a multiple of each divisor of the number."""
     x, y, a, d, q, k = declare("x y a d q k")

@@ -62,7 +62,7 @@ def fail(method):
     raise SystemExit  # no call catches it
 
 configure_logs("text", "info")
-runner.log_unknown_method = fail
+runner.log_outside = fail
 runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
 """
 

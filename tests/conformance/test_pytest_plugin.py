@@ -75,12 +75,13 @@ pytest_plugins = [{PLUGIN!r}]
 EXPECTED = {{
     "volume/same@reshape": "crash", "volume/same@static_reshape": "wrong_shape",
     "volume/fewer-elements@reshape": "missing_error", "volume/to-a-scalar@reshape": "unsupported",
+    "volume/same@dynamic_reshape": "wrong-shape",
 }}
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.name in EXPECTED:
-            item.add_marker(pytest.mark.conformance(EXPECTED[item.name]))
+            item.add_marker(pytest.mark.conformance(verdict=EXPECTED[item.name]))
 """)
     (tmp_path / "test_own.py").write_text("def test_own(): pass")
     session = Session(tmp_path, *FUNCTION, "--strict-markers", "-k", "test_own or core/volume", plugin=())
@@ -89,6 +90,7 @@ def pytest_collection_modifyitems(items):
     assert session.tests["volume/same@static_reshape"] == session.tests["volume/fewer-elements@reshape"] == "failure"
     assert "expected wrong_shape, not crash" in session.text
     assert "expected missing_error, not agrees" in session.text
+    assert "has the verdict 'wrong-shape'; use one of " in session.text
 
 
 def test_conformance_tests_run_a_program_that_reads_all_queries_first(tmp_path: Path):

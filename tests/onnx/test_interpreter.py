@@ -34,6 +34,13 @@ def test_targets_are_computed_by_the_reference_implementation():
     assert decide(text, x=(4, 6, 64)) == Decision((4, 6, 64), (-1, 3, 2, 64), (4, 3, 2, 64))
 
 
+def test_constant_needs_no_type_of_its_attribute():
+    for kind in (onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH):
+        model = parse(TARGET.format(nodes="s = Constant<value_ints=[2, -1]>()"))
+        model.graph.node[0].attribute[0].type = kind
+        assert decide(model, x=(4, 6, 64)).output == (2, 768)
+
+
 @pytest.mark.parametrize(
     ("nodes", "output"),
     [

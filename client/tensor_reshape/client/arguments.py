@@ -228,7 +228,6 @@ def _show(value: object) -> str:
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
-
 _SCHEMES = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
 _URL = re.compile(r"[a-zA-Z][\w+.-]*://(.*?)/*")
 _ADDRESS = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]\s]+):(\d+)")

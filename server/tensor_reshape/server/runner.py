@@ -40,7 +40,7 @@ from tensor_reshape.server.service.method_tables import WORK_THREADS, MethodTabl
 from tensor_reshape.server.service.methods import ReshapeService, build_info_method
 from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.telemetry.call_counters import CallCounters, write_calls
-from tensor_reshape.server.telemetry.call_logs import Watchers, log_unknown_method
+from tensor_reshape.server.telemetry.call_logs import Watchers, log_outside
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
     COUNTED_SERVICES,
@@ -81,7 +81,7 @@ class Runner:
             service: a replacement for the service of `config`, for tests.
             counters: the memory for metrics, created for the methods `list_methods()`, or None without metrics.
             shares_ports: whether other workers listen on the same addresses, which the supervisor has reserved.
-            gates: additional gates after authentication, which may reject calls (see `engine.gates`).
+            gates: additional gates after authentication, which may reject calls (see `calls.gates`).
 
         Raises:
             ConfigError: an address cannot be bound, a configured file is invalid, or the test call of the server to
@@ -197,7 +197,7 @@ class Runner:
 
     def _record_unknown_method(self, method: str) -> None:
         self._count_unknown()
-        log_unknown_method(method)
+        log_outside(method)
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)

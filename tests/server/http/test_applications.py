@@ -224,15 +224,29 @@ def test_probes_and_pages_need_no_token(tokens: Config):
         assert post(running.address, path=DRAWING).code == 401
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("PUT", "/")])
+def test_request_that_begins_no_call_has_a_log_line(
+    address: str, method: str, path: str, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level("INFO"):
+        request(address, method, path)
+    (line,) = [vars(record) for record in caplog.records if record.message == "rejected"]
+    assert (line["method"], line["code"]) == (path, "UNIMPLEMENTED")
+    assert line["peer"]
+
+
 def test_bug_of_a_route_gets_500_without_its_text(caplog: pytest.LogCaptureFixture):
     def fail() -> Reply:
         text = "secret"
         raise ValueError(text)
 
-    with run_http(scrape=fail) as running:
+    with caplog.at_level("INFO"), run_http(scrape=fail) as running:
         reply = request(running.address, "GET", METRICS)
     assert (reply.code, reply.document) == (500, {"code": 13, "message": "internal error"})
-    assert "bug" in [record.message for record in caplog.records]
+    assert [record.message for record in caplog.records if record.message in {"bug", "failed", "rejected"}] == [
+        "bug",
+        "failed",
+    ]
 
 
 def test_calls_are_counted():

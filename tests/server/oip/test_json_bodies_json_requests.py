@@ -101,6 +101,12 @@ def test_number_that_is_not_finite_in_its_type_is_rejected(literal: str):
     )
 
 
+def test_first_number_that_does_not_fit_is_named():
+    for literals in ("1e39,1e400", "1e400,1e39"):
+        rejection = find_rejection(write_numbers(f"[0,{literals}]", shape=[3]))
+        assert rejection.field == "inputs[0].data[1]"
+
+
 def test_number_beyond_fp64_is_not_an_infinity():
     for literal in ("1e309", "1" + "0" * 309):
         assert find_rejection(write_numbers(f"[{literal}]", "FP64")).reason is Reason.INPUT_INVALID

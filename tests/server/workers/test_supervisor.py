@@ -244,6 +244,26 @@ def test_supervisor_looks_at_serving_workers_about_once_a_second(monkeypatch: py
     assert len(looks) <= 6
 
 
+def test_time_before_a_signal_does_not_shorten_the_stop(monkeypatch: pytest.MonkeyPatch):
+    times: list[tuple[float, float]] = []
+    advance, stop = Worker.advance, Worker.stop
+
+    def record_advance(worker: Worker, now: float) -> bool:
+        times.append((now, time.monotonic()))
+        return advance(worker, now)
+
+    def record_stop(worker: Worker, now: float, *, hurries: bool) -> None:
+        times.append((now, time.monotonic()))
+        monkeypatch.setattr(Worker, "advance", advance)
+        stop(worker, now, hurries=hurries)
+
+    monkeypatch.setattr(Worker, "advance", record_advance)
+    monkeypatch.setattr(Worker, "stop", record_stop)
+    supervise(BEAT + SLEEP, announce=lambda _: threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start())
+    (before, looked_at), (now, stopped_at) = times[-2:]
+    assert now - before >= 0.9 * (stopped_at - looked_at)
+
+
 def test_supervisor_replaces_a_killed_worker_at_once(caplog: pytest.LogCaptureFixture):
     killed_at: list[float] = []
     took: list[float] = []

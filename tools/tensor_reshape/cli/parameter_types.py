@@ -184,7 +184,7 @@ class Words(Word):
 
     def __init__(self, words: Sequence[str]) -> None:
         """Accepts these words."""
-        super().__init__("words", words, dict(zip(words, words, strict=True)).get)
+        super().__init__("words", words, lambda word: word if word in words else None)
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
         """Returns the words."""

@@ -5,7 +5,7 @@
 - `.npy` and `.safetensors` files are mapped into memory. Members of `.npz` files and pipes are read into memory as a
   whole, so a member may have at most 1 GiB.
 - Only the part of a mapped file that is in use stays in memory. Parts that have been processed are returned to the
-  system while the transfer continues. With this method, a file of 10 GiB uses some tens of MiB of memory.
+  system while the transfer continues, every `WINDOW_BYTES`.
 - If another process truncates a mapped file, the signal SIGBUS ends this process. The system has no other way to report
   that a mapped file was truncated.
 - A damaged or malicious file only causes an error that names the file. The command never loads pickled data.

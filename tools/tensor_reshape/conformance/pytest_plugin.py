@@ -27,6 +27,8 @@ from tensor_reshape.conformance.results import judge_reply
 from tensor_reshape.conformance.verdicts import CaseVerdict
 from tensor_reshape.rules.errors import escape_unprintable
 
+_VERDICTS = ", ".join(CaseVerdict)
+
 
 class DifferenceError(Exception):
     """The answer to a case differs from the right answer. The error text describes the difference."""
@@ -130,8 +132,10 @@ class _Item(pytest.Item):
         text = "\n".join(map(escape_unprintable, [result.verdict, *result.describe()]))
         mark = self.get_closest_marker("conformance")
         if mark is not None:
-            if mark.args != (result.verdict,):
-                expected = " ".join(map(str, mark.args))
+            expected = mark.args[0] if mark.args else mark.kwargs.get("verdict")
+            if expected not in list(CaseVerdict):
+                raise DifferenceError(f"the mark `conformance` has the verdict {expected!r}; use one of {_VERDICTS}")
+            if expected != result.verdict:
                 raise DifferenceError(f"expected {expected}, not {text}")
             pytest.xfail(escape_unprintable(result.why))
         if result.verdict is CaseVerdict.UNSUPPORTED:

@@ -486,9 +486,13 @@ def _read_constant(node: _Node) -> Tensor:
     attributes = node.attributes
     if "value" in attributes:
         return _read_tensor(attributes["value"].t)
-    for name, kind in (("value_int", np.int64), ("value_ints", np.int64), ("value_float", np.float32)):
-        if name in attributes:
-            return _hold(np.array(helper.get_attribute_value(attributes[name]), kind))
+    for name, part, kind in (
+        ("value_int", "i", np.int64),
+        ("value_ints", "ints", np.int64),
+        ("value_float", "f", np.float32),
+    ):
+        if name in attributes:  # the type of an attribute may be missing or wrong
+            return _hold(np.array(getattr(attributes[name], part), kind))
     return Tensor(cause=node.label)
 
 

@@ -101,7 +101,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
     if divided is None:
         return None
     output = list(target.dims)
-    (output[target.inferred],) = divided
+    output[target.inferred] = divided[0]
     copied = () if target.cancelled else target.copied
     if not _raise_copies(output, copied):
         return None

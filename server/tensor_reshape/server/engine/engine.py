@@ -25,7 +25,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import islice
 
 from tensor_reshape.rules.errors import LimitError, Reason
@@ -428,10 +427,12 @@ class Engine:
         After the effect FORGET of a call, further effects for this call are skipped.
         """
         while self._ended:
-            with suppress(IndexError):  # another thread has taken the record
+            try:
                 record = self._ended.popleft()
-                for observer in record.info.observers:
-                    attempt(observer.write, record)
+            except IndexError:  # another thread has taken the record
+                break
+            for observer in record.info.observers:
+                attempt(observer.write, record)
         for kind, life, rejection in effects:
             call = life.served
             try:

@@ -50,7 +50,9 @@ gRPC's core may keep data of each waiting call, up to the size of the flow contr
 """
 
 QUEUE_AFTER = 8
-"""The number of calls that begin at once after a moment without pending events. Further calls are queued by client.
+"""The number of calls that begin before they are due, after a moment without pending events.
+
+Further calls are queued by client, except a call that is due while no other call waits.
 
 Queueing a call needs one more poll, which takes a tenth of the time of a small call. This limit does not count running
 calls, because watches and idle streams stay open as long as the connections of their clients.
@@ -141,8 +143,8 @@ class Server:
         # Only the receiving thread uses the following attributes.
         self._calls: set[Call] = set()  # the calls that have begun and have not ended
         self._requested = 0  # the number of requested calls that the core has not delivered yet
-        self._unqueued = 0  # the number of calls that began without being queued, since there was last no pending event
-        self._events = 0.0  # the weighted number of events since a queued call last began
+        self._unqueued = 0  # the number of calls that began before they were due, since there was last no pending event
+        self._events = 0.0  # the weighted number of events since a call last began that was due
         self._queued = 0  # the number of calls in the queues of all lanes
         self._may_begin_queued = False  # whether a queued call may have room, so that it is worth a try
         self._check_at = 0.0  # the time of the next check of the queues for calls that have waited too long

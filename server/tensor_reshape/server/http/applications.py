@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from importlib.resources import files
+from pathlib import PurePath
 from typing import TypeAlias
 
 from tensor_reshape.explorer.drawings import draw_question
@@ -63,7 +64,7 @@ from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.method_tables import IsOver, Work
 from tensor_reshape.server.service.methods import ReshapeService, build_info_method
-from tensor_reshape.server.telemetry.call_logs import Watchers, log_unknown_method
+from tensor_reshape.server.telemetry.call_logs import Watchers, log_outside
 from tensor_reshape.server.telemetry.metrics import REFLECTION_METHODS, SharedCounters, list_methods
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import read_question
@@ -106,7 +107,7 @@ def read_files() -> dict[str, Route]:
     replies = {
         file.name: Reply(HTTPStatus.OK, (file.read_bytes(),), _TYPES[suffix], headers)
         for file in (files("tensor_reshape.explorer") / "static").iterdir()
-        if (suffix := f".{file.name.rpartition('.')[2]}") in _TYPES
+        if (suffix := PurePath(file.name).suffix) in _TYPES
     }
     return {
         "/" if name == _PAGE else f"/explore/{name}": lambda _, reply=reply: reply  # type: ignore[misc]
@@ -225,7 +226,7 @@ class Application:
         except HttpError as error:
             if self._counters is not None:
                 self._counters.count_other(error.status.code)
-            log_unknown_method(request.path, error.status.code)
+            log_outside(request.path, error.status.code, request.peer)
             is_read = await discard_body(request)
             form = write_inference if request.path.startswith("/v2") else find_form(request)
             reply = write_failure(Failure(error.status, error.result), form, error)

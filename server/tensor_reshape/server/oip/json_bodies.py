@@ -292,10 +292,11 @@ def _pack(elements: list[Any], data_type: DataType, field: str, begin: int) -> b
         index = next(index for index, element in enumerate(elements) if type(element) in wrong)
         place = f"{field}[{begin + index}]"
         raise _reject(elements[index], wanted, place, Reason.INPUT_INVALID, index=begin + index)
-    infinite = next((at for at, one in enumerate(elements) if type(one) is float and not isfinite(one)), None)
-    if infinite is not None:
+    infinite = next((at for at, one in enumerate(elements) if type(one) is float and not isfinite(one)), len(elements))
+    packed = pack_numbers(elements[:infinite], data_type, field, begin)  # an earlier number may not fit
+    if infinite < len(elements):
         raise reject_number(elements[infinite], data_type, field, begin + infinite, Reason.INPUT_INVALID)
-    return pack_numbers(elements, data_type, field, begin)
+    return packed
 
 
 _MAX_NUMBERS = 512 * 1024  # as many as the JSON of a request can have

@@ -8,7 +8,7 @@ are.
 
 from collections.abc import Callable, Iterator
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
 from tensor_reshape.rules.inference import expects_product, infer_shape
 from tensor_reshape.rules.layouts import check_data_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
@@ -81,7 +81,7 @@ class StreamSession:
         is_large = len(raw) > LIGHT_HEADER_BYTES
         try:
             message = find_chunk(raw) if is_large else decode_stream_request(raw, self._limits)
-        except ReshapeError:  # `receive` raises it again
+        except Exception:  # noqa: BLE001 - `receive` raises it again
             message = None
         self._found = raw, message
         needs_search = isinstance(message, ReshapeCall) and expects_product(message.question)

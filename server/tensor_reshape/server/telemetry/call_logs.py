@@ -76,10 +76,11 @@ def log_refusal(address: str) -> None:
     _LOGGER.info("refused", extra={"address": address, "code": "RESOURCE_EXHAUSTED", "reason": "SERVER_BUSY"})
 
 
-def log_unknown_method(method: str, code: str = "UNIMPLEMENTED") -> None:
+def log_outside(method: str, code: str = "UNIMPLEMENTED", peer: str = "") -> None:
     """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call."""
     if _LOGGER.isEnabledFor(logging.INFO):
-        _LOGGER.info("rejected", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": code})
+        values = {"method": method[:_MAX_METHOD_CHARACTERS], "code": code} | ({"peer": peer} if peer else {})
+        _LOGGER.info("failed" if code == INTERNAL else "rejected", extra=values)
 
 
 def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:

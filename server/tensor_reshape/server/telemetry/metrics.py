@@ -264,7 +264,7 @@ class MethodCounters:
 
     def count(self, method: str, result: CallResult, began: float) -> None:
         """Counts a call that is over. It began at `began` by `time.monotonic`."""
-        row = self._rows.get(method, self._other)
+        row = self.find_row(method)
         code, reason = result
         row.codes[code][0] += 1.0
         if reason:

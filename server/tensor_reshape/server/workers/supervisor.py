@@ -185,9 +185,9 @@ def supervise(config: Config) -> None:
 def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
     """Runs the workers until a signal, and calls `announce` when all of them serve for the first time."""
     has_served, is_stopping, now = False, False, 0.0
+    before = time.monotonic()
     with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:  # SIGCHLD reports that a process has ended
         while current := [worker for worker in workers if worker.pid or not is_stopping]:
-            begin = time.monotonic()
             ended = [worker for worker in current if worker.advance(now)]
             for worker in [] if is_stopping else ended:
                 if not has_served or (worker.reason and not any(other.serves for other in workers)):
@@ -203,6 +203,10 @@ def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
                 worker.register(poll)
             wait_seconds = max(0.0, min(_TICK_SECONDS, *(worker.due - now for worker in current)))
             ready = dict(poll.poll(1000 * wait_seconds))
+            # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The
+            # clock therefore advances by at most a second more than the wait, so that these workers are not killed.
+            later = time.monotonic()
+            now, before = now + min(later - before, wait_seconds + 1.0), later
             for number in os.read(signals, 64) if signals in ready else b"":
                 if number == signal.SIGCHLD:
                     continue
@@ -211,7 +215,4 @@ def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
                 for worker in workers:
                     worker.stop(now, hurries=is_stopping)
                 is_stopping = True
-            # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The
-            # clock therefore advances by at most a second more than the wait, so that these workers are not killed.
-            now += min(time.monotonic() - begin, wait_seconds + 1.0)
     _LOGGER.info("stopped")

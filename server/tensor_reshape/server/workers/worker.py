@@ -29,12 +29,14 @@ def work(supervisor: socket.socket) -> None:
     # A service manager may send SIGTERM and SIGHUP to all processes, in addition to the SIGTERM of the supervisor.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     configure_logs(config.log_format, config.log_level)
+    make_record = logging.getLogRecordFactory()
 
-    def label(record: logging.LogRecord) -> bool:
+    def make_labelled(*args: object, **kwargs: object) -> logging.LogRecord:
+        record = make_record(*args, **kwargs)
         record.worker = number  # all workers write to the same stderr
-        return True
+        return record
 
-    logging.getLogger().handlers[0].addFilter(label)
+    logging.setLogRecordFactory(make_labelled)
     try:
         counters = None if descriptor is None else SharedCounters(list_methods(), descriptor)
         _serve(supervisor, _build_server(config, counters), stop_seconds)
