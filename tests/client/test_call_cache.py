@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plain_requests import encode_reshape_response
 from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, call_cache
 from tensor_reshape.client.call_cache import find_call
-from tensor_reshape.client.requests import Arguments, Call, plan_reshape
+from tensor_reshape.client.requests import Arguments, PreparedCall, plan_reshape
 from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
@@ -55,7 +55,7 @@ def read(asked: Arguments) -> object:
         return type(error), str(error)
 
 
-def find(*given: Any, **fields: Any) -> Call[Array]:
+def find(*given: Any, **fields: Any) -> PreparedCall[Array]:
     call = find_call(arguments(*given, **fields), MANY, {})
     assert call is not None
     return call

@@ -2,7 +2,9 @@
 
 import ast
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +25,8 @@ PRODUCT = {
     if path.is_relative_to(ROOT / root / "tensor_reshape") and path.name != "__init__.py"
 }
 """The modules of the product by their path in the namespace package."""
+
+TREES = {module: ast.parse(path.read_text()) for module, path in PRODUCT.items()}
 
 TESTED_ELSEWHERE = {
     "server/calls/results.py": "server/telemetry/test_call_logs.py",  # fields and protocols without a function
@@ -49,6 +53,26 @@ def test_python_modules_are_at_most_700_lines_long():
 
 def test_each_module_has_a_test_file_named_after_it():
     assert [module for module in sorted(PRODUCT.keys() - TESTED_ELSEWHERE.keys()) if not find_test_files(module)] == []
+
+
+def test_class_names_are_unique():
+    names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_modules_import_each_other_in_no_circle():
+    """Imports for type checkers and imports within functions count, too."""
+    graph = {
+        module: {one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in list_imported(node)}
+        for module, tree in TREES.items()
+    }
+    TopologicalSorter({module: (imported & graph.keys()) - {module} for module, imported in graph.items()}).prepare()
+
+
+def list_imported(node: ast.ImportFrom) -> Iterator[str]:
+    """Yields the names in an import that may be modules of the product."""
+    path = str(node.module).removeprefix("tensor_reshape.").replace(".", "/")
+    yield from (f"{path}.py", *(f"{path}/{one.name}.py" for one in node.names))
 
 
 def test_source_roots_form_a_typed_namespace_package():

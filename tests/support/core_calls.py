@@ -6,7 +6,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.grpc.calls import Call
+from tensor_reshape.server.grpc.calls import CoreCall
 from tensor_reshape.server.grpc.servers import Route, Server
 
 ANY_PORT = "127.0.0.1:0"
@@ -14,7 +14,7 @@ METHOD = "/a.Service/Method"
 SECONDS = 60.0
 
 
-class ManualCall(Call):
+class ManualCall(CoreCall):
     """A call that starts no operation by itself, and records its events."""
 
     def __init__(self, method: str, new: Any) -> None:  # noqa: ANN401 - an object of grpcio without types
@@ -40,7 +40,7 @@ class ManualCall(Call):
             self.send(message)
 
 
-def open_unknown(new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
+def open_unknown(new: Any) -> CoreCall:  # noqa: ANN401 - an object of grpcio without types
     call = ManualCall(new.method.decode(), new)
     call.finish()
     return call
@@ -54,15 +54,15 @@ def find_source(peer: str, metadata: Any) -> Source:  # noqa: ANN401 - metadata 
 class CoreServer:
     """A server of such calls."""
 
-    def __init__(self, kind: Callable[[str, Any], Call], options: Sequence[tuple[str, int]]) -> None:
-        self.calls = SimpleQueue[Call]()  # a queue of the calls that have begun
-        self.begun: list[Call] = []  # all calls that have begun
-        self.make: Callable[[Any], Call] = lambda new: kind(METHOD, new)  # makes a call; a test may replace it
+    def __init__(self, kind: Callable[[str, Any], CoreCall], options: Sequence[tuple[str, int]]) -> None:
+        self.calls = SimpleQueue[CoreCall]()  # a queue of the calls that have begun
+        self.begun: list[CoreCall] = []  # all calls that have begun
+        self.make: Callable[[Any], CoreCall] = lambda new: kind(METHOD, new)  # makes a call; a test may replace it
         # the server
         self.server = Server({METHOD: Route.without_limit(self.open)}, open_unknown, find_source, options)
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"  # its address
 
-    def open(self, new: Any) -> Call:  # noqa: ANN401 - an object of grpcio without types
+    def open(self, new: Any) -> CoreCall:  # noqa: ANN401 - an object of grpcio without types
         call = self.make(new)
         self.begun.append(call)
         self.calls.put(call)
@@ -71,7 +71,7 @@ class CoreServer:
 
 @contextmanager
 def run_core(
-    kind: Callable[[str, Any], Call] = ManualCall, options: Sequence[tuple[str, int]] = ()
+    kind: Callable[[str, Any], CoreCall] = ManualCall, options: Sequence[tuple[str, int]] = ()
 ) -> Iterator[CoreServer]:
     served = CoreServer(kind, options)
     served.server.start()

@@ -17,7 +17,7 @@ from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.servers import Server
 from tensor_reshape.server.grpc.services import build_server
-from tensor_reshape.server.service.method_tables import Estimate, Method, MethodTable, StreamMethod, Work
+from tensor_reshape.server.service.method_tables import Estimate, MethodTable, StreamMethod, UnaryMethod, Work
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
 LONG, REJECTED, BROKEN = b"long", b"rejected", b"broken"
@@ -73,7 +73,7 @@ class Echo:
 
 
 METHODS = MethodTable(
-    (Method(UNARY, lambda raw, _: answer(raw), lambda raw: None if raw.startswith(LONG) else answer(raw)),),
+    (UnaryMethod(UNARY, lambda raw, _: answer(raw), lambda raw: None if raw.startswith(LONG) else answer(raw)),),
     (StreamMethod(STREAM, Echo),),
 )
 

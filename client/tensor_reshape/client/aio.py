@@ -34,9 +34,9 @@ from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuer
 from tensor_reshape.client.requests import (
     Answer,
     Arguments,
-    Call,
     Expected,
     InferOptions,
+    PreparedCall,
     ShapeAnswers,
     Target,
     build_health_check,
@@ -304,9 +304,9 @@ class AsyncClient(BaseClient[Interceptor]):
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        return await (self._run(work, context) if isinstance(work, Call) else self._stream(work, context))
+        return await (self._run(work, context) if isinstance(work, PreparedCall) else self._stream(work, context))
 
-    async def _run(self, call: Call[Answer], context: ClientContext) -> Answer:
+    async def _run(self, call: PreparedCall[Answer], context: ClientContext) -> Answer:
         """Makes a call and returns its response, with retries."""
         with context:
             attempts = Attempts(self._endpoint.budget, context.deadline)
@@ -332,7 +332,7 @@ class AsyncClient(BaseClient[Interceptor]):
             return await self._repeat(attempt, attempts)
 
     async def _send(
-        self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None
+        self, call: PreparedCall[Answer], context: ClientContext, *, find_method: _FindMethod | None = None
     ) -> bytes:
         self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)

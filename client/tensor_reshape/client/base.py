@@ -26,7 +26,7 @@ from tensor_reshape.client.options import (
     check_settings,
     check_size,
 )
-from tensor_reshape.client.requests import Arguments, Call, build_health_check, plan_reshape
+from tensor_reshape.client.requests import Arguments, PreparedCall, build_health_check, plan_reshape
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
@@ -131,7 +131,7 @@ class BaseClient(ABC, Generic[Interceptor]):
             error = _find_better_error(error, self._endpoint, self._settings.options)
         return explain_loss(error, self._endpoint.target)
 
-    def _prepare(self, arguments: Arguments, how: Handover) -> Call[Output] | MakeTransfer:
+    def _prepare(self, arguments: Arguments, how: Handover) -> PreparedCall[Output] | MakeTransfer:
         """Returns the call that executes an operation, or for a stream, the function that creates its transfer.
 
         Raises:

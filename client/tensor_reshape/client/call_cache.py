@@ -21,7 +21,7 @@ import numpy as np
 
 from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS
-from tensor_reshape.client.requests import Arguments, Call, Expected, decode_answer, decode_array, plan_reshape
+from tensor_reshape.client.requests import Arguments, Expected, PreparedCall, decode_answer, decode_array, plan_reshape
 from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import KnownQuestion
@@ -99,7 +99,7 @@ _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None,
 _cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
 
 
-def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array] | None:
+def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCall[Array] | None:
     """Returns the call that sends a reshape in one message, or None if the call cannot be cached.
 
     Args:
@@ -130,7 +130,7 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> Call[Array
     # `bytes.join` accepts a numpy array of any type. A memoryview cannot be created from an array with a type of
     # ml_dtypes.
     request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
-    return Call(cached.path, request, decode)
+    return PreparedCall(cached.path, request, decode)
 
 
 def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:

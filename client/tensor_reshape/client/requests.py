@@ -156,16 +156,16 @@ class InferOptions(ShapeOptions, CallOptions, total=False):
     """The options of `infer_shape` in addition to its own arguments."""
 
 
-class Call(NamedTuple, Generic[Answer]):
+class PreparedCall(NamedTuple, Generic[Answer]):
     """One call: its method, its message, and the function that reads the response."""
 
     method: str
     request: bytes
     decode: Callable[[bytes], Answer]
 
-    def then(self, convert: Callable[[Answer], Result]) -> "Call[Result]":
+    def then(self, convert: Callable[[Answer], Result]) -> "PreparedCall[Result]":
         """Returns the same call, whose decoded response is passed through `convert`."""
-        return Call(self.method, self.request, lambda raw: convert(self.decode(raw)))
+        return PreparedCall(self.method, self.request, lambda raw: convert(self.decode(raw)))
 
 
 ShapeAnswers = list[InferredShape | ReshapeError]
@@ -210,12 +210,12 @@ class Plan:
     shape: TensorView | None
     is_of_bytes: bool
 
-    def build_inline(self) -> Call[Array]:
+    def build_inline(self) -> PreparedCall[Array]:
         """Returns the call with all elements in one message."""
         data = self._view_data()
         header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
         decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims)
-        return Call(
+        return PreparedCall(
             OPERATION_METHODS[self.question.operation].path,
             b"".join((header, data.payload)),
             partial(decode_answer, decode),
@@ -225,7 +225,7 @@ class Plan:
         """Returns a `PackedTensor` with the bytes of an output."""
         return PackedTensor(self.data_type, self.dims, output.data)
 
-    def build_infer(self) -> Call[InferredShape]:
+    def build_infer(self) -> PreparedCall[InferredShape]:
         """Returns the call in which the server infers the shape, without data."""
         return _build_infer(ShapeRequest(self.question))
 
@@ -289,7 +289,7 @@ def build_infer_shape(
     *,
     special_zero: bool,
     more: InferOptions,
-) -> Call[InferredShape]:
+) -> PreparedCall[InferredShape]:
     """Returns an InferShape call. This process infers nothing, because the caller wants the server's result."""
     check_keywords("infer_shape", more, _INFER_KEYWORDS, InferOptions)
     options: dict[str, Any] = {name: value for name, value in more.items() if name not in CALL_OPTIONS}
@@ -297,7 +297,7 @@ def build_infer_shape(
     return _build_infer(read_query(query).request)
 
 
-def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
+def build_infer_shapes(queries: Sequence[ShapeQuery]) -> PreparedCall[ShapeAnswers]:
     """Returns a BatchInferShape call. A query that cannot be sent gets its error from this process."""
     pieces = [_encode_query(query) for query in queries]
     rejected = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
@@ -305,10 +305,10 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     # that refer to it fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
     decode = partial(decode_answer, partial(decode_shapes, queries, rejected))
-    return Call(BATCH_INFER_SHAPE.path, request, decode)
+    return PreparedCall(BATCH_INFER_SHAPE.path, request, decode)
 
 
-def build_health_check(service: object) -> Call[HealthStatus]:
+def build_health_check(service: object) -> PreparedCall[HealthStatus]:
     """Returns the health check of a service, or of the whole server ("").
 
     Raises:
@@ -316,12 +316,12 @@ def build_health_check(service: object) -> Call[HealthStatus]:
     """
     if not isinstance(service, str):
         raise TypeError(f"service is {service!r}: write the name of a service as text, or '' for the whole server")
-    return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
+    return PreparedCall(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 
-def build_server_info() -> Call[ServerInfo]:
+def build_server_info() -> PreparedCall[ServerInfo]:
     """Returns the ServerInfo call."""
-    return Call(SERVER_INFO.path, b"", partial(decode_answer, decode_server_info))
+    return PreparedCall(SERVER_INFO.path, b"", partial(decode_answer, decode_server_info))
 
 
 def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]) -> None:
@@ -367,7 +367,7 @@ def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], D
     return array, array.shape, find_data_type(array.dtype, "data")
 
 
-def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
+def _build_infer(request: ShapeRequest) -> PreparedCall[InferredShape]:
     try:
         message = inference.build_infer_request(request)
     except ValueError:
@@ -376,7 +376,7 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
             raise
         raise rejection from None
     decode = partial(decode_answer, partial(decode_shape, request.question))
-    return Call(INFER_SHAPE.path, message.SerializeToString(), decode)
+    return PreparedCall(INFER_SHAPE.path, message.SerializeToString(), decode)
 
 
 def _find_rejection(request: ShapeRequest) -> ReshapeError | None:

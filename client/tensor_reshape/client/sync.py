@@ -27,9 +27,9 @@ from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuer
 from tensor_reshape.client.requests import (
     Answer,
     Arguments,
-    Call,
     Expected,
     InferOptions,
+    PreparedCall,
     ShapeAnswers,
     Target,
     build_health_check,
@@ -54,7 +54,7 @@ Like = TypeVar("Like")
 
 Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
-_Started: TypeAlias = tuple[Call[ShapeAnswers], StartedCall]
+_Started: TypeAlias = tuple[PreparedCall[ShapeAnswers], StartedCall]
 
 _PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
@@ -354,9 +354,9 @@ class Client(BaseClient[Interceptor]):
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        return self._run(work, context) if isinstance(work, Call) else self._stream(work, context)
+        return self._run(work, context) if isinstance(work, PreparedCall) else self._stream(work, context)
 
-    def _run(self, call: Call[Answer], context: ClientContext) -> Answer:
+    def _run(self, call: PreparedCall[Answer], context: ClientContext) -> Answer:
         """Makes a call and returns its response, with retries."""
         # The error context is entered only after an error, because entering it would cost every call a part of a
         # microsecond.
@@ -401,7 +401,7 @@ class Client(BaseClient[Interceptor]):
         channel = endpoint.open_channel(endpoint.target, options, compression, avoid_unhealthy=avoid_unhealthy)
         return open_transport(channel, self._grpc_api, interceptors)
 
-    def _answer(self, call: Call[Answer], context: ClientContext) -> bytes:
+    def _answer(self, call: PreparedCall[Answer], context: ClientContext) -> bytes:
         try:
             raw = self._send(call, context)
         except TensorReshapeError as error:
@@ -413,7 +413,7 @@ class Client(BaseClient[Interceptor]):
             return raw
         return self._repeat(lambda: self._send(call, context), attempts)
 
-    def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
+    def _send(self, call: PreparedCall[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
         # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at once,
@@ -421,7 +421,7 @@ class Client(BaseClient[Interceptor]):
         transport = transport or self._transport
         return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
-    def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
+    def _start(self, call: PreparedCall[ShapeAnswers], context: ClientContext) -> _Started:
         self._endpoint.require_open()
         # The call is started without waiting for its response, so several calls of a batch run at the same time without
         # a thread for each.

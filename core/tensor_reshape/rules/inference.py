@@ -68,7 +68,7 @@ from tensor_reshape.rules.rejections import (
     reject_remainder,
     reject_volume,
 )
-from tensor_reshape.rules.solvers.cases import Case, Solution, solve, solve_for
+from tensor_reshape.rules.solvers.cases import Solution, ValueCase, solve, solve_for
 from tensor_reshape.rules.solvers.conditions import NO_CONDITIONS, Conditions, list_conditions
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, build_system, find_range
 from tensor_reshape.rules.solvers.single import solve_exactly, solve_single
@@ -231,7 +231,7 @@ def _find_contradiction(question: AnyQuestion) -> str:
     plain = plain._replace(target=items)
     try:
         target = read_target(plain, items)
-        conditions = list_conditions(plain, Case(build_system(plain, target), target, StepBudget()))
+        conditions = list_conditions(plain, ValueCase(build_system(plain, target), target, StepBudget()))
     except ReshapeError:
         return ""
     return describe_contradiction(question, conditions.listed) if conditions.sufficient else ""
@@ -313,7 +313,7 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
     """
     expected = question.expected
     try:
-        case = Case(build_system(question, target), target, budget)
+        case = ValueCase(build_system(question, target), target, budget)
         found = _solve(question, case)
     except InvalidRequestError as error:
         if expected is None or not error.field.startswith("expected_shape"):
@@ -324,7 +324,7 @@ def _search(question: AnyQuestion, target: Target[AnyDim], budget: StepBudget) -
     raise _reject(question, case) if expected is None else _reject_expected(question, expected, target, budget)
 
 
-def _solve(question: AnyQuestion, case: Case) -> tuple[tuple[AnyDim, ...], Conditions] | None:
+def _solve(question: AnyQuestion, case: ValueCase) -> tuple[tuple[AnyDim, ...], Conditions] | None:
     """Returns the output dims and the conditions, or None if no instance is accepted."""
     solution = solve(case)
     if solution is None:
@@ -346,7 +346,7 @@ def _solve(question: AnyQuestion, case: Case) -> tuple[tuple[AnyDim, ...], Condi
     return None if conditions.contradict else (tuple(dims), conditions)
 
 
-def _find_zeros(case: Case, solution: Solution) -> set[int]:
+def _find_zeros(case: ValueCase, solution: Solution) -> set[int]:
     """Returns the output variables that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
     if case.target.inferred is not None:  # a variable that divides the -1 is not 0
@@ -358,7 +358,7 @@ def _find_zeros(case: Case, solution: Solution) -> set[int]:
     return zeros
 
 
-def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
+def _name_dim(case: ValueCase, index: int, zeros: set[int]) -> Expression | None:
     """Returns the expression of an output dim, from the query or by solving the equation; None if there is none."""
     monomial = case.system.output[index]
     if isinstance(monomial.dim, Dim) and monomial.dim.expression is not None:
@@ -368,7 +368,7 @@ def _name_dim(case: Case, index: int, zeros: set[int]) -> Expression | None:
     return solve_for(monomial.variable, case, zeros)
 
 
-def _reject(question: AnyQuestion, case: Case) -> InvalidRequestError:
+def _reject(question: AnyQuestion, case: ValueCase) -> InvalidRequestError:
     """Returns the error of a query without accepted instances."""
     target = case.target
     data, items = question.data or (), question.target or ()
@@ -424,7 +424,7 @@ def _reject_expected(
     return error or reject_expected_volume(dims, expected, format_product(question.data or ()))
 
 
-def _find_overflow(case: Case, inferred: int) -> int | None:
+def _find_overflow(case: ValueCase, inferred: int) -> int | None:
     """Returns the smallest possible value of the -1 if this value exceeds the largest dim; otherwise None.
 
     Finding this value takes another search, in which the -1 has no bound. The search is skipped if the left side of the
@@ -444,5 +444,5 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     ranges = [*system.ranges]
     ranges[key] = Range(0, UNBOUNDED)
     unbounded = System(ranges, system.symbols, system.data, system.rest, system.output)
-    solution = solve(Case(unbounded, case.target, case.budget))
+    solution = solve(ValueCase(unbounded, case.target, case.budget))
     return None if solution is None or solution[key].min <= MAX_DIM else solution[key].min

@@ -279,5 +279,5 @@ def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractCo
         return nullcontext()
     from tensor_reshape.server.telemetry import prometheus  # noqa: PLC0415 - needs memory
 
-    source = prometheus.Source(1, counters, os.getpid())
+    source = prometheus.MetricsSource(1, counters, os.getpid())
     return prometheus.serve_metrics(config.metrics_listen, prometheus.build_registry(lambda: [source]))

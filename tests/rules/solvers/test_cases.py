@@ -2,7 +2,7 @@
 
 from tensor_reshape.rules.limits import MAX_DIM, StepBudget
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.solvers.cases import Case, solve
+from tensor_reshape.rules.solvers.cases import ValueCase, solve
 from tensor_reshape.rules.solvers.equations import Range, build_system
 from tensor_reshape.rules.targets import read_target
 from written_questions import read_shape, write_question
@@ -10,13 +10,15 @@ from written_questions import read_shape, write_question
 Ends = list[tuple[int, int | None]] | None
 
 
-def build(operation: Operation, data: str | None, target: str, *, special_zero: bool = True, steps: int = 4000) -> Case:
+def build(
+    operation: Operation, data: str | None, target: str, *, special_zero: bool = True, steps: int = 4000
+) -> ValueCase:
     question = write_question(operation, data, target, special_zero)
     read = read_target(question, read_shape(target) or [])
-    return Case(build_system(question, read), read, StepBudget(steps))
+    return ValueCase(build_system(question, read), read, StepBudget(steps))
 
 
-def find(case: Case) -> Ends:
+def find(case: ValueCase) -> Ends:
     """Returns the ends of each output dim, None for an open end; None if there is no instance."""
     solution = solve(case)
     if solution is None:

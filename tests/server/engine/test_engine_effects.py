@@ -7,11 +7,11 @@ import pytest
 from engine_calls import Caller, make
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.engine.lifecycle import Effect, Kind, State
+from tensor_reshape.server.engine.lifecycle import Effect, EffectKind, State
 from tensor_reshape.server.engine.stall_timeouts import reject_idle
 
 REJECTION = reject_idle(State.RECEIVING, 5.0, is_pressed=False)
-REJECTED = {Kind.ABORT, Kind.DROP}
+REJECTED = {EffectKind.ABORT, EffectKind.DROP}
 
 
 class Recorder(Caller):
@@ -42,36 +42,36 @@ class Recorder(Caller):
             raise RuntimeError(what)
         self.done.append(what)
 
-    def build(self, kind: Kind) -> Effect:
+    def build(self, kind: EffectKind) -> Effect:
         return Effect(kind, self.life, REJECTION if kind in REJECTED else None)
 
 
 DONE = {
-    Kind.START_READ: ["START_READ"],
-    Kind.START_SEND: ["START_SEND"],
-    Kind.START_WORK: ["START_WORK"],
-    Kind.ABORT: ["ABORT STALLED"],
-    Kind.DROP: ["DROP STALLED"],
-    Kind.FORGET: [],
+    EffectKind.START_READ: ["START_READ"],
+    EffectKind.START_SEND: ["START_SEND"],
+    EffectKind.START_WORK: ["START_WORK"],
+    EffectKind.ABORT: ["ABORT STALLED"],
+    EffectKind.DROP: ["DROP STALLED"],
+    EffectKind.FORGET: [],
 }
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_engine_effects_are_performed_by_the_matching_call_method(kind: Kind):
+@pytest.mark.parametrize("kind", EffectKind, ids=lambda kind: kind.name)
+def test_engine_effects_are_performed_by_the_matching_call_method(kind: EffectKind):
     call = Recorder()
     call.engine.perform([call.build(kind)])
     assert call.done == DONE[kind]
-    assert call.life.served is (None if kind is Kind.FORGET else call)
+    assert call.life.served is (None if kind is EffectKind.FORGET else call)
 
 
 def test_engine_effects_of_a_forgotten_call_are_not_performed():
     call = Recorder()
-    call.engine.perform([call.build(kind) for kind in (Kind.FORGET, *Kind)])
+    call.engine.perform([call.build(kind) for kind in (EffectKind.FORGET, *EffectKind)])
     assert call.done == []
 
 
-@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_exception_in_one_engine_effect_does_not_stop_others(kind: Kind, caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize("kind", EffectKind, ids=lambda kind: kind.name)
+def test_exception_in_one_engine_effect_does_not_stop_others(kind: EffectKind, caplog: pytest.LogCaptureFixture):
     def fail(info: CallInfo) -> None:
         raise RuntimeError(info)
 
@@ -79,6 +79,6 @@ def test_exception_in_one_engine_effect_does_not_stop_others(kind: Kind, caplog:
     broken.life.info = CallInfo("/a/B", ())
     broken.life.info.gates_to_leave.append(fail)
     with caplog.at_level(logging.ERROR):
-        broken.engine.perform([broken.build(kind), other.build(Kind.START_READ)])
+        broken.engine.perform([broken.build(kind), other.build(EffectKind.START_READ)])
     assert (broken.done, other.done) == ([], ["START_READ"])
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]

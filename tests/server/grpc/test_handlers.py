@@ -17,7 +17,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
 from tensor_reshape.server.grpc.handlers import ServiceCall, StreamCall, UnaryCall
-from tensor_reshape.server.service.method_tables import Method, Work
+from tensor_reshape.server.service.method_tables import UnaryMethod, Work
 
 CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}
 MIB = 1024 * 1024
@@ -226,7 +226,7 @@ def test_client_disconnect_during_work_frees_all_memory_and_calls():
         saw.append(is_over())
         return raw
 
-    methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None),))
+    methods = METHODS._replace(unary=(UnaryMethod(UNARY, answer, lambda _: None),))
     with serve_engine(methods=methods) as served, Connection(served.address) as connection:
         stream = connection.open(UNARY)
         connection.send_data(stream, grpc_message(b"message"))
@@ -245,7 +245,7 @@ def test_long_work_runs_in_the_thread_pool_of_its_kind():
         names.append(threading.current_thread().name)
         return raw
 
-    methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None, lambda _: Work.BATCHES),))
+    methods = METHODS._replace(unary=(UnaryMethod(UNARY, answer, lambda _: None, lambda _: Work.BATCHES),))
     with serve_engine(methods=methods) as served, Connection(served.address) as connection:
         assert connection.call(UNARY, b"message").is_ok
     assert names[0].startswith("BATCHES")

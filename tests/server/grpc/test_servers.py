@@ -16,7 +16,7 @@ from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, find_s
 from http2 import Connection
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers
-from tensor_reshape.server.grpc.calls import Call
+from tensor_reshape.server.grpc.calls import CoreCall
 from tensor_reshape.server.grpc.servers import QUEUE_AFTER, Lane, Route, Server
 
 CROWD = 40
@@ -31,7 +31,7 @@ class HeldServer:
         self.held, self.released = threading.Event(), threading.Event()
         served.make = self.make
 
-    def make(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    def make(self, new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
         self.begun.append(dict(new.metadata)["name"])
         self.held.set()
         assert self.released.wait(SECONDS)
@@ -80,7 +80,7 @@ class Full:
         served.address = f"127.0.0.1:{served.server.add_port(ANY_PORT, None)}"
         served.server.start()
 
-    def refuse(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    def refuse(self, new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
         self.refused.put(dict(new.metadata)["name"])
         call = ManualCall(METHOD, new)
         call.finish()
@@ -179,13 +179,13 @@ class UnbegunCall(ManualCall):
         raise ValueError(message)
 
 
-def fail_to_make(_: str, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+def fail_to_make(_: str, new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
     raise MemoryError(new)
 
 
 @pytest.mark.parametrize("kind", [UnbegunCall, fail_to_make])
 def test_exception_while_starting_a_call_affects_no_other_call(
-    kind: Callable[[str, Any], Call], caplog: pytest.LogCaptureFixture
+    kind: Callable[[str, Any], CoreCall], caplog: pytest.LogCaptureFixture
 ):
     with run_core(kind) as served, Connection(served.address) as connection:
         assert connection.await_end(connection.open(METHOD)).status in CANCELLED
@@ -277,7 +277,7 @@ def test_core_server_reports_the_end_of_its_receiving_thread(monkeypatch: pytest
     ended = SimpleQueue[threading.Thread]()
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
-    def fail(_new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    def fail(_new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
         raise KeyboardInterrupt  # an Exception would affect only that call
 
     served = CoreServer(ManualCall, [])

@@ -8,7 +8,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.grpc import servers
-from tensor_reshape.server.grpc.calls import Call
+from tensor_reshape.server.grpc.calls import CoreCall
 from tensor_reshape.server.grpc.servers import NAMES, Server, check_core
 from tensor_reshape.server.process.engines import TESTED
 
@@ -57,11 +57,11 @@ def test_exception_in_the_test_call_is_rejected_without_its_text(monkeypatch: py
 
 def test_test_call_without_a_response_is_rejected_with_its_status(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(servers, "_SECONDS", 0.1)
-    monkeypatch.setattr(Call, "send", lambda *_: None)
+    monkeypatch.setattr(CoreCall, "send", lambda *_: None)
     assert reject() == f"a test call of the server to itself failed: DEADLINE_EXCEEDED{ADVICE}"
 
 
 def test_test_call_with_a_wrong_response_is_rejected(monkeypatch: pytest.MonkeyPatch):
-    send = Call.send
-    monkeypatch.setattr(Call, "send", lambda call, _: send(call, b"another"))
+    send = CoreCall.send
+    monkeypatch.setattr(CoreCall, "send", lambda call, _: send(call, b"another"))
     assert reject() == f"a test call had a wrong response or did not end{ADVICE}"

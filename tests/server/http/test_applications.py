@@ -19,8 +19,9 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import applications
-from tensor_reshape.server.http.applications import Application, build_from_environment
-from tensor_reshape.server.http.asgi import Message, Reply, Request
+from tensor_reshape.server.http.applications import Application
+from tensor_reshape.server.http.asgi import HttpRequest, Message, Reply
+from tensor_reshape.server.http.commands import build_from_environment
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
     CALL_SECONDS,
@@ -340,12 +341,12 @@ async def test_life_cycle_of_the_asgi_server_is_confirmed():
 )
 def test_peer_has_the_notation_of_grpc(client: object, peer: str):
     scope = {"method": "GET", "path": "/", "headers": [], "client": client}
-    assert Request(scope, None).peer == peer  # type: ignore[arg-type] # has no body
+    assert HttpRequest(scope, None).peer == peer  # type: ignore[arg-type] # has no body
 
 
 def test_headers_become_metadata_if_grpc_accepts_them():
     headers = ((b"x-request-id", b"a"), (b"x-name", "ü".encode()), (b"x-bin", b"b"), (b"y", b"c"), (b"y", b"d"))
-    request = Request({"method": "GET", "path": "/", "headers": headers}, None)  # type: ignore[arg-type] # has no body
+    request = HttpRequest({"method": "GET", "path": "/", "headers": headers}, None)  # type: ignore[arg-type] # has no body
     assert request.metadata == [("x-request-id", "a"), ("y", "c"), ("y", "d")]
 
 

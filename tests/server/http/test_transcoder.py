@@ -21,7 +21,7 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, w
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeRequest
-from tensor_reshape.server.http.asgi import Request
+from tensor_reshape.server.http.asgi import HttpRequest
 from tensor_reshape.server.http.transcoder import (
     LIGHT_JSON_BYTES,
     MAX_BATCH_BYTES,
@@ -221,7 +221,7 @@ def test_message_with_a_tensor_has_the_size_limit_of_the_server():
 
 def test_json_with_a_tensor_may_be_longer_by_its_base64():
     prepared = find_rpc(RESHAPE).prepare(
-        Request({"method": "POST", "path": "", "headers": [(b"content-type", b"application/json")]}, None),  # type: ignore[arg-type] # is not read
+        HttpRequest({"method": "POST", "path": "", "headers": [(b"content-type", b"application/json")]}, None),  # type: ignore[arg-type] # is not read
     )
     assert prepared.max_bytes > len(base64.b64encode(bytes(1 << 20)))
 

@@ -8,13 +8,13 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class, find_path
 from tensor_reshape.server.oip.methods import build_methods, build_probes
-from tensor_reshape.server.service.method_tables import Method, MethodTable
+from tensor_reshape.server.service.method_tables import MethodTable, UnaryMethod
 from tensor_reshape.server.service.methods import ReshapeService
 
 TABLE = build_methods(Inference(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS))
 
 
-def find(name: str, table: MethodTable = TABLE) -> Method:
+def find(name: str, table: MethodTable = TABLE) -> UnaryMethod:
     return next(method for method in table.unary if method.name == find_path(name))
 
 

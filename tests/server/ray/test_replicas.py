@@ -16,7 +16,7 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
-from tensor_reshape.server.service.method_tables import Estimate, Method, StreamMethod
+from tensor_reshape.server.service.method_tables import Estimate, StreamMethod, UnaryMethod
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
@@ -105,7 +105,7 @@ async def test_ray_replica_does_not_send_exception_text(replica: ReshapeReplica)
     def fail(*_: object) -> bytes:
         raise RuntimeError(SECRET)
 
-    replica._unary[STATIC_RESHAPE] = Method(STATIC_RESHAPE, fail, fail)
+    replica._unary[STATIC_RESHAPE] = UnaryMethod(STATIC_RESHAPE, fail, fail)
     told = Told()
     await replica.answer(STATIC_RESHAPE, b"", told)
     assert told == Told(grpc.StatusCode.INTERNAL, INTERNAL_ERROR)

@@ -39,7 +39,7 @@ _MAX_ZERO_COPIES = 3  # each item that may copy a 0 doubles the number of cases
 _MAX_UNKNOWN = 4  # each unknown item adds a case, which in turn has cases for the other items
 
 
-class Case:
+class ValueCase:
     """A query after a meaning has been chosen for each unknown item. The meanings are a length, a copy and the -1.
 
     Attributes:
@@ -66,9 +66,9 @@ class Case:
         self.equation = system.equate(target)
         self.remainder, self.cancelled = self.equation.cancel()
 
-    def suppose(self, target: Target[AnyDim]) -> "Case":
+    def suppose(self, target: Target[AnyDim]) -> "ValueCase":
         """Returns the same case with another target, in which unknown items have another meaning."""
-        return Case(self.system, target, self.budget, self.wanted)
+        return ValueCase(self.system, target, self.budget, self.wanted)
 
     def find_variable(self, index: int) -> int:
         """Returns the variable of an output item without a name."""
@@ -79,7 +79,7 @@ class Case:
         return {key: self.system.ranges[key] for key in self.wanted}
 
 
-def solve(case: Case) -> Solution | None:
+def solve(case: ValueCase) -> Solution | None:
     """Returns the range of every output variable, or None if no instance is accepted.
 
     Lemma: two-cases.
@@ -93,7 +93,7 @@ def solve(case: Case) -> Solution | None:
     return _join_all([solution, _solve_empty_copies(case)])
 
 
-def _solve_nonempty(case: Case) -> Solution | None:
+def _solve_nonempty(case: ValueCase) -> Solution | None:
     """Solves the case in which no item is -1 and the tensor has elements.
 
     Every variable is then at least 1, so factors that both sides have in common can be cancelled. For example, [N, 4]
@@ -104,7 +104,7 @@ def _solve_nonempty(case: Case) -> Solution | None:
     return narrow_ranges(case.system.ranges, case.remainder, case.wanted, case.budget)
 
 
-def _solve_empty_copies(case: Case) -> Solution | None:
+def _solve_empty_copies(case: ValueCase) -> Solution | None:
     """Solves the case in which the tensor is empty, no item is known to be the -1, and unknown items may be copies.
 
     With special_zero, an unknown item whose value is 0 is a copy, and never a length of 0. A copy makes the output dim
@@ -117,7 +117,7 @@ def _solve_empty_copies(case: Case) -> Solution | None:
     return _solve_supposed(case, unknown, _solve_empty(case, set(unknown), copies))
 
 
-def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]) -> Solution | None:
+def _solve_empty(case: ValueCase, unknown: set[int], copies: Mapping[int, int | None]) -> Solution | None:
     """Solves the case in which no item is -1, and a data dim and an output dim are 0.
 
     Both volumes are then 0 for all values of the other dims. For example, in [N, 4] -> [M, 2], N and M are both 0 in
@@ -154,7 +154,7 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     return solution if len(solution) == len(case.wanted) else None
 
 
-def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
+def _solve_supposed(case: ValueCase, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
     """Adds to `solution` the cases in which an unknown item is the -1.
 
     With special_zero, an unknown item cannot be a length of 0, but it can be a -1 that becomes 0. For example, the only
@@ -172,7 +172,7 @@ def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution |
     return solution
 
 
-def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
+def _solve_cancelled_zeros(case: ValueCase, inferred: int) -> Solution | None:
     """Solves the cases in which an item is -1.
 
     In Reshape-1, unknown items may copy a 0, which is then removed from both sides of the equation. An example is [N,
@@ -200,7 +200,7 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
     return _join_all(solutions)
 
 
-def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solution | None:
+def _solve_inferred(case: ValueCase, inferred: int, ranges: Sequence[Range]) -> Solution | None:
     """Solves the case in which the divisor of the -1 is not 0, so the -1 is the quotient of both sides.
 
     If the quotient is not 0, every variable of the equation is at least 1. Cancelled variables are not in the equation
@@ -216,7 +216,7 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
     return _join_all([solution, _solve_inferred_zero(case, case.find_variable(inferred), ranges)])
 
 
-def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> Solution | None:
+def _solve_inferred_zero(case: ValueCase, unknown: int, ranges: Sequence[Range]) -> Solution | None:
     """Solves the case in which the -1 becomes 0, because a data dim is 0 and the divisor is not 0.
 
     The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N,
@@ -247,7 +247,7 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
     return solution
 
 
-def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
+def _find_zero_copies(case: ValueCase) -> Iterator[tuple[int, int | None]]:
     """Yields the indices of the unknown items that may copy a dim of 0, each with the variable of that dim.
 
     The variable is None if the dim is not a single variable.
@@ -265,7 +265,7 @@ def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
             yield index, source.variable
 
 
-def solve_for(key: int, case: Case, zeros: Container[int]) -> Expression | None:
+def solve_for(key: int, case: ValueCase, zeros: Container[int]) -> Expression | None:
     """Solves the equation for a variable of the output; None if other variables of the result have no names.
 
     Lemma: solve-for-a-name.

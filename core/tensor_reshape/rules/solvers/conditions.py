@@ -20,7 +20,7 @@ from tensor_reshape.rules.conditions import Condition, name_position
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name
 from tensor_reshape.rules.products import Product
 from tensor_reshape.rules.questions import AnyQuestion, Kind
-from tensor_reshape.rules.solvers.cases import Case
+from tensor_reshape.rules.solvers.cases import ValueCase
 from tensor_reshape.rules.solvers.equations import Monomial, System, build_system, find_range
 from tensor_reshape.rules.solvers.facts import DIVIDES, EQUAL, RANGE, Facts
 from tensor_reshape.rules.targets import Target
@@ -55,7 +55,7 @@ _FREE = {Kind.INFERRED, Kind.UNKNOWN}
 """The kinds of items that are not factors of the other volume."""
 
 
-def list_conditions(question: AnyQuestion, case: Case) -> Conditions:
+def list_conditions(question: AnyQuestion, case: ValueCase) -> Conditions:
     """Returns the conditions of a query.
 
     Lemma: quotient-is-divisibility.

@@ -38,11 +38,11 @@ from tensor_reshape.server.engine.lifecycle import (
     READ_BELOW_UNSENT,
     RESTS,
     Effect,
+    EffectKind,
     Effects,
     EndDecision,
     Event,
     Journal,
-    Kind,
     Lifecycle,
     State,
 )
@@ -53,8 +53,8 @@ from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stal
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
 _ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
-_START_READ, _START_SEND, _START_WORK = Kind.START_READ, Kind.START_SEND, Kind.START_WORK
-_ABORT, _FORGET = Kind.ABORT, Kind.FORGET
+_START_READ, _START_SEND, _START_WORK = EffectKind.START_READ, EffectKind.START_SEND, EffectKind.START_WORK
+_ABORT, _FORGET = EffectKind.ABORT, EffectKind.FORGET
 
 _LOGGER = logging.getLogger(__name__)
 _STOPPED = CallResult("UNAVAILABLE")
@@ -419,7 +419,7 @@ class Engine:
             for life in resting:
                 life.move(Event.ABORT, result=_STOPPED)
                 self._withdraw(life)
-            return [Effect(Kind.DROP, life) for life in resting]
+            return [Effect(EffectKind.DROP, life) for life in resting]
 
     def perform(self, effects: Effects) -> None:
         """Performs the effects of an event, on the thread that reported the event. Writes records of calls before.
@@ -467,7 +467,7 @@ class Engine:
         life.move(Event.ABORT, result=CallResult(rejection.code_name, str(rejection.reason)))
         life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
-        return Effect(Kind.DROP if cancels else _ABORT, life, rejection)
+        return Effect(EffectKind.DROP if cancels else _ABORT, life, rejection)
 
     def _read_if_due(self, life: Lifecycle) -> Effects:
         """Reads the next message of a stream that has few unsent responses."""

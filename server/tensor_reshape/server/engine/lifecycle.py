@@ -234,7 +234,7 @@ class ServedCall(Protocol):
         """
 
 
-class Kind(Enum):
+class EffectKind(Enum):
     """The actions that the engine can request.
 
     Each action is a method of `ServedCall`, except FORGET, which is a method of `Lifecycle`.
@@ -257,7 +257,7 @@ class Effect(NamedTuple):
         rejection: the error of ABORT and DROP. DROP has none if the server stops.
     """
 
-    kind: Kind
+    kind: EffectKind
     life: "Lifecycle"
     rejection: LimitError | None = None
 

@@ -59,7 +59,7 @@ class NewCall:
         self.peer = str(self.call.peer(), "utf8", "replace")
 
 
-class Call(ABC):
+class CoreCall(ABC):
     """One call of gRPC's core.
 
     Attributes:

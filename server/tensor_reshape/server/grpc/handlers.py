@@ -26,11 +26,11 @@ from tensor_reshape.server.calls.statuses import (
 )
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Lifecycle, State
-from tensor_reshape.server.grpc.calls import Call, NewCall
+from tensor_reshape.server.grpc.calls import CoreCall, NewCall
 from tensor_reshape.server.service.method_tables import (
-    Method,
     MethodTable,
     StreamMethod,
+    UnaryMethod,
     Watch,
     WatchMethod,
     Work,
@@ -62,7 +62,7 @@ class Service:
     pools: Mapping[Work, Executor]
 
 
-class ServiceCall(Call):
+class ServiceCall(CoreCall):
     """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
 
     # The default values are class attributes, because most calls never set these attributes.
@@ -77,16 +77,16 @@ class ServiceCall(Call):
     # The error is only logged if the client has not disconnected.
     _unlogged: tuple[CallResult, str, str] | None = None
 
-    def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
+    def __init__(self, service: Service, method: UnaryMethod | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
-        Call.__init__(self, method.name, new)
+        CoreCall.__init__(self, method.name, new)
         self._service = service
         self._engine = service.engine
         self._served = method
         self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
-        """Enters the call into the engine. The message is received as soon as there is memory (see `Call`)."""
+        """Enters the call into the engine. The message is received as soon as there is memory (see `CoreCall`)."""
         life = self._life
         try:
             self._engine.prepare(life, self._metadata, self._find_info)
@@ -102,7 +102,7 @@ class ServiceCall(Call):
     def _find_info(self) -> CallInfo:
         return self.info
 
-    start_read = Call.receive
+    start_read = CoreCall.receive
     """Starts to receive a message (see `ServedCall`)."""
 
     def start_send(self) -> None:
@@ -147,7 +147,7 @@ class ServiceCall(Call):
             self.on_bug(error)
 
     def on_over(self) -> None:
-        """Frees everything that the call holds (see `Call`)."""
+        """Frees everything that the call holds (see `CoreCall`)."""
         if self._unlogged is not None and not self.is_gone:
             self._log(*self._unlogged)
         # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
@@ -159,7 +159,7 @@ class ServiceCall(Call):
         self._message = None
 
     def on_bug(self, error: Exception) -> None:
-        """Ends the call after a bug (see `Call`)."""
+        """Ends the call after a bug (see `CoreCall`)."""
         super().on_bug(error)
         with suppress(Exception):  # if the bug is in the engine, this call of the engine also fails
             self._engine.perform(self._engine.end(self._life, _BUG).effects)
@@ -204,10 +204,10 @@ def _work_on(life: Lifecycle) -> None:
 class UnaryCall(ServiceCall):
     """One call of a unary method."""
 
-    _served: Method
+    _served: UnaryMethod
 
     def on_message(self, raw: bytes | None) -> None:
-        """Processes a small message, or queues a larger message for a worker thread (see `Call`)."""
+        """Processes a small message, or queues a larger message for a worker thread (see `CoreCall`)."""
         if raw is None:
             self._has_closed = not self.is_rejected
             if self._engine.message_received(self._life, None):
@@ -271,7 +271,7 @@ class StreamCall(ServiceCall):
         super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
-        """Processes a message, or queues it for a worker thread (see `Call`)."""
+        """Processes a message, or queues it for a worker thread (see `CoreCall`)."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_rejected
         if not self._engine.message_received(self._life, size):
@@ -311,7 +311,7 @@ class StreamCall(ServiceCall):
                 self.finish(*self._last)
 
     def on_sent(self, size: int) -> None:
-        """Sends the next response (see `Call`)."""
+        """Sends the next response (see `CoreCall`)."""
         self._engine.perform(self._engine.sent(self._life, size))
         self.start_send()
 
@@ -339,7 +339,7 @@ class WatchCall(ServiceCall):
     _watch: Watch | None = None  # the watch that the request message opens, or None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
-        """Opens the watch that the message requests (see `Call`)."""
+        """Opens the watch that the message requests (see `CoreCall`)."""
         self._has_closed = raw is None and not self.is_rejected
         # The engine gets the size 0, because the handler does not keep the request message of a health watch.
         if not self._engine.message_received(self._life, None if raw is None else 0):
@@ -376,12 +376,12 @@ class WatchCall(ServiceCall):
             self.finish()
 
     def on_sent(self, size: int) -> None:
-        """Sends a newer status, if there is one (see `Call`)."""
+        """Sends a newer status, if there is one (see `CoreCall`)."""
         del size
         self.send_update()
 
     def on_over(self) -> None:
-        """Closes the watch of the call (see `Call`)."""
+        """Closes the watch of the call (see `CoreCall`)."""
         super().on_over()
         if self._watch is not None:
             self._watch.close()

@@ -58,7 +58,7 @@ _SERVICES = ("", SERVICE)
 _RESERVED_PART = 8  # one eighth of MAX_WATCHES is reserved for client addresses that have few watches
 
 
-class Watch:
+class HealthWatch:
     """The state of one health watch, which implements `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
@@ -112,8 +112,8 @@ class Health:
         # the attribute with the status needs no lock, because its assignment is atomic
         self._status = HealthStatus.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
-        self._watches: dict[Watch, tuple[Callable[[], None], Source]] = {}
-        self._slots = FairPool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
+        self._watches: dict[HealthWatch, tuple[Callable[[], None], Source]] = {}
+        self._slots = FairPool[HealthWatch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
         """Returns the table of the health methods. `probes` maps paths to health methods of other protocols."""
@@ -162,16 +162,16 @@ class Health:
         statuses = {service: _Response(status=self._status) for service in _SERVICES}
         return bytes(_ListResponse(statuses=statuses).SerializeToString())
 
-    def open_watch(self, raw: bytes) -> Watch:
+    def open_watch(self, raw: bytes) -> HealthWatch:
         """Returns a watch for a Watch request.
 
         Raises:
             ReshapeError: the reason is MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
         """
         check_header_size(len(raw))
-        return Watch(self, known=_is_known(raw))
+        return HealthWatch(self, known=_is_known(raw))
 
-    def join(self, watch: Watch, notify: Callable[[], None], source: Source) -> None:
+    def join(self, watch: HealthWatch, notify: Callable[[], None], source: Source) -> None:
         """Registers a watch and its function `notify`, which is called whenever the health status may have changed.
 
         Raises:
@@ -183,7 +183,7 @@ class Health:
                 raise reject_busy(message)
             self._watches[watch] = (notify, source)
 
-    def leave(self, watch: Watch) -> None:
+    def leave(self, watch: HealthWatch) -> None:
         """Removes a watch. Does nothing if the watch is not registered."""
         with self._lock:
             _, source = self._watches.pop(watch, (None, None))

@@ -26,11 +26,11 @@ from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
-from tensor_reshape.server.grpc.calls import CORE, Call, NewCall
+from tensor_reshape.server.grpc.calls import CORE, CoreCall, NewCall
 from tensor_reshape.server.process.engines import TESTED, check_release
 
-Make: TypeAlias = Callable[[NewCall], Call]
-"""A function that makes the `Call` object for a new call. The server then calls `begin` on this object.
+Make: TypeAlias = Callable[[NewCall], CoreCall]
+"""A function that makes the `CoreCall` object for a new call. The server then calls `begin` on this object.
 
 If this function raises an exception, for example a MemoryError, the call is cancelled.
 """
@@ -82,7 +82,7 @@ class Lane(NamedTuple):
 
     Attributes:
         queue: the queue.
-        refuse: makes the `Call` object that ends a call because it has waited too long or the queues are too full.
+        refuse: makes the `CoreCall` object that ends a call because it has waited too long or the queues are too full.
     """
 
     queue: AdmissionQueue[NewCall]
@@ -120,7 +120,7 @@ class Server:
 
         Args:
             routes: a mapping from the full path of each method to its route.
-            unknown: the function that makes the `Call` objects for methods without a route.
+            unknown: the function that makes the `CoreCall` objects for methods without a route.
             find_source: a function that returns the client of a call.
             options: channel arguments of gRPC's core.
         """
@@ -141,7 +141,7 @@ class Server:
         self._lock = threading.Lock()  # this lock guards `_is_stopping` and the destruction of `_server`
         self._is_stopping = False  # if this flag is True, the server requests no more calls
         # Only the receiving thread uses the following attributes.
-        self._calls: set[Call] = set()  # the calls that have begun and have not ended
+        self._calls: set[CoreCall] = set()  # the calls that have begun and have not ended
         self._requested = 0  # the number of requested calls that the core has not delivered yet
         self._unqueued = 0  # the number of calls that began before they were due, since there was last no pending event
         self._events = 0.0  # the weighted number of events since a call last began that was due
@@ -358,7 +358,7 @@ def _make_call() -> str:
     """Makes a call of this process to itself with metadata, a message and a response, and returns the fault or ""."""
     over = threading.Event()
 
-    class _Echo(Call):
+    class _Echo(CoreCall):
         """Returns the request message."""
 
         def begin(self) -> None:

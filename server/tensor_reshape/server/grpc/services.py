@@ -11,7 +11,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, reject_busy
-from tensor_reshape.server.grpc.calls import Call, NewCall
+from tensor_reshape.server.grpc.calls import CoreCall, NewCall
 from tensor_reshape.server.grpc.handlers import Service, StreamCall, UnaryCall, WatchCall
 from tensor_reshape.server.grpc.servers import Lane, Route, Server
 from tensor_reshape.server.service.method_tables import MethodTable, Work
@@ -95,7 +95,7 @@ def build_server(
     return Server(routes, partial(_UnknownCall, on_unknown), sources.find, options)
 
 
-class _UnknownCall(Call):
+class _UnknownCall(CoreCall):
     """A call to a method that does not exist."""
 
     def __init__(self, on_unknown: Callable[[str], None], new: NewCall) -> None:
@@ -103,12 +103,12 @@ class _UnknownCall(Call):
         self._on_unknown = on_unknown
 
     def begin(self) -> None:
-        """Ends the call with UNIMPLEMENTED (see `Call`)."""
+        """Ends the call with UNIMPLEMENTED (see `CoreCall`)."""
         self._on_unknown(self.method)
         self.finish(_UNIMPLEMENTED)
 
 
-class _RefusedCall(Call):
+class _RefusedCall(CoreCall):
     """A call that has waited too long in an admission queue, or for which the queues are too full.
 
     All refusals have the same status, and the log has one line for an address and second, because a server under attack
@@ -120,7 +120,7 @@ class _RefusedCall(Call):
         self._engine, self._status = engine, status
 
     def begin(self) -> None:
-        """Ends the call with SERVER_BUSY (see `Call`)."""
+        """Ends the call with SERVER_BUSY (see `CoreCall`)."""
         self._engine.count_refusal(self.method)
         log_refusal(self.source.address)
         self.finish(self._status)

@@ -26,7 +26,7 @@ async def app(scope: "Scope", receive: "Receive", send: "Send") -> None:
     """
     if not _applications:
         # an import of this package must not import the whole server
-        from tensor_reshape.server.http.applications import build_from_environment  # noqa: PLC0415
+        from tensor_reshape.server.http.commands import build_from_environment  # noqa: PLC0415
 
         try:
             _applications.append(build_from_environment())

@@ -27,9 +27,9 @@ from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR, Failu
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.asgi import (
     HttpError,
+    HttpRequest,
     Receive,
     Reply,
-    Request,
     Scope,
     Send,
     repeat,
@@ -97,7 +97,7 @@ _PORT = re.compile(":[0-9]{0,5}$")
 _CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
 _LOGGER = logging.getLogger(__name__)
 
-Route: TypeAlias = Callable[[Request], Exchange | Reply]
+Route: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
 """Returns a call that must be served, or a response."""
 
 
@@ -190,7 +190,7 @@ class Application:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._serve(Request(scope, receive), send)
+            await self._serve(HttpRequest(scope, receive), send)
 
     def end(self) -> None:
         """Sends the last spans, and ends the threads, which do not wait for running work."""
@@ -212,7 +212,7 @@ class Application:
         if self._counters is not None:
             self._counters.update(self.admission)
 
-    async def _serve(self, request: Request, send: Send) -> None:
+    async def _serve(self, request: HttpRequest, send: Send) -> None:
         origin = request.find(b"origin")
         if origin.lower() in self._origins:
             request.reply_headers = {"access-control-allow-origin": origin, **_ALLOWED}
@@ -232,7 +232,7 @@ class Application:
             reply = write_failure(Failure(error.status, error.result), form, error)
             await send_reply(request, send, reply if is_read else reply.add_headers(CLOSE), seconds)
 
-    async def _answer(self, request: Request, send: Send) -> Reply | None:
+    async def _answer(self, request: HttpRequest, send: Send) -> Reply | None:
         """Serves a call and returns None, or returns the response to another request.
 
         Raises:
@@ -265,7 +265,7 @@ class Application:
         await self._calls.serve(request, send, answer)
         return None
 
-    def _find_route(self, request: Request) -> Route:
+    def _find_route(self, request: HttpRequest) -> Route:
         path = request.path
         routes = {"GET": self._gets, "POST": self._posts}.get(request.method, {})
         if path in routes:
@@ -278,7 +278,7 @@ class Application:
             raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed[0]})
         raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
 
-    def _check_origin(self, request: Request) -> None:
+    def _check_origin(self, request: HttpRequest) -> None:
         """Checks the Host and Origin headers.
 
         Raises:
@@ -300,7 +300,7 @@ class Application:
         # The names of the health statuses are those of gRPC's HealthCheckResponse.
         return reply_json(status, {"status": "SERVING" if self.is_serving else "NOT_SERVING"})
 
-    def _prepare_drawing(self, request: Request) -> Exchange:
+    def _prepare_drawing(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
         check_encoding(request)
         path, factor = INFER_SHAPE.path, JSON_MEMORY_FACTOR
@@ -312,15 +312,3 @@ class Application:
             question, lambda asked: self._service.infer(lambda: asked, lambda answer: answer, is_over)
         )
         return Reply(HTTPStatus.OK, (drawing.encode(),), _TYPES[".svg"])
-
-
-def build_from_environment() -> Application:
-    """Returns the application with the settings of the environment.
-
-    Raises:
-        ConfigError: the settings are invalid.
-    """
-    from tensor_reshape.server.http.commands import read_environment  # noqa: PLC0415 - imports click
-
-    config, counters, scrape = read_environment()
-    return Application(config, counters=counters, scrape=scrape)

@@ -76,7 +76,7 @@ _DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
 _CONNECT_CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
 
 
-class Request:
+class HttpRequest:
     """A request without its body.
 
     Attributes:

@@ -26,7 +26,7 @@ from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, E
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import STOPPING, build_failure
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.http.asgi import Form, HttpError, Reply, Request, Send, build_headers, write_failure
+from tensor_reshape.server.http.asgi import Form, HttpError, HttpRequest, Reply, Send, build_headers, write_failure
 from tensor_reshape.server.http.guards import GUARD, Guard
 from tensor_reshape.server.process.pools import FAST_SWITCHES, Pool
 from tensor_reshape.server.service.header_cache import Lookups
@@ -231,7 +231,7 @@ class Exchange(NamedTuple):
 
 
 @dataclass(slots=True)
-class Call:
+class HttpCall:
     """The facts about a call (see `EndedCall`)."""
 
     info: CallInfo
@@ -272,14 +272,14 @@ class CallServer:
         for pool in self._pools.values():
             pool.shutdown(wait=False)
 
-    async def serve(self, request: Request, send: Send, exchange: Exchange) -> None:
+    async def serve(self, request: HttpRequest, send: Send, exchange: Exchange) -> None:
         """Serves a call, and records it."""
         guard = find_guard(request)
         # another ASGI server passes on no certificates
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         logs = [log for log in self._logs if log.chooses(info.metadata)]
-        call = Call(info, exchange.method, time.monotonic())
+        call = HttpCall(info, exchange.method, time.monotonic())
         place: Place | None = None
         try:
             try:
@@ -318,7 +318,7 @@ class CallServer:
             for log in logs:
                 log.write(call)
 
-    def _admit(self, info: CallInfo, request: Request, exchange: Exchange) -> Place:
+    def _admit(self, info: CallInfo, request: HttpRequest, exchange: Exchange) -> Place:
         info.address = self._sources.find(info.peer, info.metadata).address
         rejection = self._gates.find_rejection(info)
         if rejection is not None:
@@ -329,7 +329,7 @@ class CallServer:
         # In a process with a small budget, a large body has less memory than its factor says.
         return self.admission.enter(info.address, min(size, self.admission.largest_bytes))
 
-    async def _read(self, request: Request, exchange: Exchange, place: Place) -> bytes:
+    async def _read(self, request: HttpRequest, exchange: Exchange, place: Place) -> bytes:
         """Returns the body of a request.
 
         Raises:
@@ -356,7 +356,7 @@ class CallServer:
             raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "RESOURCE_EXHAUSTED", text, Reason.STALLED, CLOSE) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def _compute(self, request: Request, body: bytes, exchange: Exchange, place: Place) -> Reply:
+    async def _compute(self, request: HttpRequest, body: bytes, exchange: Exchange, place: Place) -> Reply:
         """Returns the response to a body, for which a thread may work.
 
         Raises:
@@ -404,7 +404,7 @@ class CallServer:
         raise HttpError(HTTPStatus.GATEWAY_TIMEOUT, "DEADLINE_EXCEEDED", text)
 
 
-async def send_reply(request: Request, send: Send, reply: Reply, seconds: float) -> None:
+async def send_reply(request: HttpRequest, send: Send, reply: Reply, seconds: float) -> None:
     """Sends a response, and waits until the client has read it.
 
     The client has `seconds`, and more for a large response (see `LEAST_BYTES_PER_SECOND`).
@@ -427,7 +427,7 @@ async def send_reply(request: Request, send: Send, reply: Reply, seconds: float)
         await guard.end_request(seconds + reply.size / LEAST_BYTES_PER_SECOND)
 
 
-async def stream_body(request: Request) -> AsyncIterator[bytes]:
+async def stream_body(request: HttpRequest) -> AsyncIterator[bytes]:
     """Yields the parts of a body.
 
     Raises:
@@ -442,7 +442,7 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
         yield event.get("body", b"")
 
 
-async def discard_body(request: Request) -> bool:
+async def discard_body(request: HttpRequest) -> bool:
     """Reads a rejected body for some seconds. A client that still sends would otherwise lose the error response.
 
     Returns:
@@ -458,13 +458,13 @@ async def discard_body(request: Request) -> bool:
     return False
 
 
-async def await_disconnect(request: Request) -> None:
+async def await_disconnect(request: HttpRequest) -> None:
     """Waits until the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def find_guard(request: Request) -> Guard | None:
+def find_guard(request: HttpRequest) -> Guard | None:
     """Returns the guard of the connection of a request. Another ASGI server than that of this package has no guard."""
     guard: Guard | None = request.scope.get("state", {}).get(GUARD)
     return guard

@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, VARIABLE_PREFIX, Config, ConfigError
+from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.asgi import Reply
 from tensor_reshape.server.http.servers import HttpServer, serve_until_signal
 from tensor_reshape.server.options import build_config, build_option
@@ -20,7 +21,7 @@ from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.startup_log import announce_http
 from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
-from tensor_reshape.server.telemetry.prometheus import Source, build_registry, serve_metrics
+from tensor_reshape.server.telemetry.prometheus import MetricsSource, build_registry, serve_metrics
 
 # The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.
 _OMITTED = {"listen", "health_listen", "http_listen", "workers", "max_connection_age_seconds"}
@@ -88,6 +89,16 @@ def explore(*, port: int, opens: bool) -> None:
     serve_until_signal(server, announce)
 
 
+def build_from_environment() -> Application:
+    """Returns the application with the settings of the environment.
+
+    Raises:
+        ConfigError: the settings are invalid.
+    """
+    config, counters, scrape = read_environment()
+    return Application(config, counters=counters, scrape=scrape)
+
+
 def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
     """Returns the configuration of the environment, the memory for metrics, and the function for `/metrics`.
 
@@ -113,7 +124,7 @@ def _build_config(values: dict[str, Any]) -> Config:
 
 def _build_metrics() -> tuple[SharedCounters, Callable[[], Reply], Collector]:
     counters = SharedCounters(list_methods())
-    source = Source(1, counters, os.getpid())
+    source = MetricsSource(1, counters, os.getpid())
     registry = build_registry(lambda: [source])
     return counters, lambda: Reply(200, (generate_latest(registry),), CONTENT_TYPE_LATEST), registry
 

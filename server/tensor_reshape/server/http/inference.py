@@ -16,8 +16,8 @@ from tensor_reshape.server.http.asgi import (
     BINARY_TYPE,
     LENGTH_HEADER,
     HttpError,
+    HttpRequest,
     Reply,
-    Request,
     reply_json,
     write_inference,
 )
@@ -59,7 +59,7 @@ class InferenceRoutes:
         self._inference, self._max_bytes, self._is_ready = inference, max_bytes, is_ready
         self._responds = list_responds(inference.statistics)
 
-    def prepare(self, request: Request) -> Exchange | Reply:
+    def prepare(self, request: HttpRequest) -> Exchange | Reply:
         """Returns the call of a request, or the response if the request is a probe.
 
         Raises:
@@ -100,7 +100,7 @@ class InferenceRoutes:
 
         return Exchange(find_path(name), write_inference, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
 
-    def _prepare_infer(self, request: Request, name: str, version: str) -> Exchange:
+    def _prepare_infer(self, request: HttpRequest, name: str, version: str) -> Exchange:
         given, error = request.headers.get(LENGTH_HEADER.encode()), None
         if given is not None and not _LENGTH.fullmatch(given):
             given, error = b"0", _reject_json_length()
@@ -160,7 +160,7 @@ def _write(is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAn
     return Reply(HTTPStatus.OK, (header, payload), BINARY_TYPE, {LENGTH_HEADER: str(len(header))})
 
 
-def _check_method(request: Request, method: str) -> None:
+def _check_method(request: HttpRequest, method: str) -> None:
     if request.method != method:
         text = f"this path supports only {method}"
         headers = {"allow": "GET, HEAD" if method == "GET" else method}

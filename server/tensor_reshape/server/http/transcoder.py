@@ -25,13 +25,13 @@ from tensor_reshape.server.http.asgi import (
     PROTO_TYPE,
     Form,
     HttpError,
+    HttpRequest,
     Reply,
-    Request,
     write_connect,
     write_status,
 )
 from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.service.method_tables import IsOver, Method, Work
+from tensor_reshape.server.service.method_tables import IsOver, UnaryMethod, Work
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.json_messages import decode_text, parse_json, read_message, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
@@ -67,7 +67,7 @@ _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 class Rpc(NamedTuple):
     """A unary method with its message classes. Messages with tensors have at most `max_bytes`."""
 
-    method: Method
+    method: UnaryMethod
     request: type[Message]
     response: type[Message]
     max_bytes: int
@@ -93,7 +93,7 @@ class Rpc(NamedTuple):
             return Reply(HTTPStatus.OK, (response,), PROTO_TYPE)
         return Reply(HTTPStatus.OK, (write_message(self.response.FromString(response)),))
 
-    def prepare(self, request: Request) -> Exchange:
+    def prepare(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request."""
         is_json, seconds, error = True, CALL_SECONDS, None
         try:
@@ -116,7 +116,7 @@ class Rpc(NamedTuple):
         )
 
 
-def build_rpcs(methods: Iterable[Method], max_bytes: int) -> dict[str, Rpc]:
+def build_rpcs(methods: Iterable[UnaryMethod], max_bytes: int) -> dict[str, Rpc]:
     """Returns the unary methods of the API by path. Messages with tensors have at most `max_bytes`."""
     served = {method.name: method for method in methods}
     return {
@@ -126,7 +126,7 @@ def build_rpcs(methods: Iterable[Method], max_bytes: int) -> dict[str, Rpc]:
     }
 
 
-def _read_headers(request: Request) -> tuple[bool, float]:
+def _read_headers(request: HttpRequest) -> tuple[bool, float]:
     """Returns whether the body is JSON, and the deadline of the call.
 
     Raises:
@@ -147,12 +147,12 @@ def _read_headers(request: Request) -> tuple[bool, float]:
     return is_json, seconds
 
 
-def find_form(request: Request) -> Form:
+def find_form(request: HttpRequest) -> Form:
     """Returns the form of errors of a request."""
     return write_connect if CONNECT_VERSION in request.headers else write_status
 
 
-def check_encoding(request: Request) -> None:
+def check_encoding(request: HttpRequest) -> None:
     """Rejects a compressed body.
 
     Raises:

@@ -29,7 +29,7 @@ from tensor_reshape.server.oip.models import INFER_SHAPE, VERSION, Statistics, f
 from tensor_reshape.server.oip.raw_contents import ResponseCache, Spans, Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
-    Request,
+    SplitRequest,
     parse_split,
     parse_whole,
     read_request,
@@ -146,7 +146,7 @@ class Inference:
         request = parse_split(raw, split)
         return self.execute_light(request, partial(self._write, raw, request, b"".join))
 
-    def execute(self, request: Request, write: Write[Response], is_over: IsOver) -> Response:
+    def execute(self, request: SplitRequest, write: Write[Response], is_over: IsOver) -> Response:
         """Executes a parsed request.
 
         Args:
@@ -160,7 +160,7 @@ class Inference:
 
         return self._execute(request, write, infer)
 
-    def execute_light(self, request: Request, write: Write[Response]) -> Response | None:
+    def execute_light(self, request: SplitRequest, write: Write[Response]) -> Response | None:
         """Executes a parsed request that does not take long. Returns None if the request may take long."""
 
         def infer(call: InferCall) -> Response | None:
@@ -170,7 +170,7 @@ class Inference:
         return self._execute(request, write, infer)
 
     def _execute(
-        self, request: Request, write: Write[Response], infer: Callable[[InferCall], Inferred]
+        self, request: SplitRequest, write: Write[Response], infer: Callable[[InferCall], Inferred]
     ) -> Response | Inferred:
         """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
         model = find_model(request.message.model_name, request.message.model_version).name
@@ -209,7 +209,7 @@ class Inference:
             return False
         return bool(request.message.model_name == INFER_SHAPE)
 
-    def _parse(self, raw: bytes) -> Request:
+    def _parse(self, raw: bytes) -> SplitRequest:
         split = split_message(raw, find_header_limit(self._limits))
         return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
@@ -237,7 +237,13 @@ class Inference:
         return write(call, output, result)
 
     def _write(
-        self, raw: bytes, request: Request, join: Join, call: InferCall, output: TensorView, answer: ShapeAnswer | None
+        self,
+        raw: bytes,
+        request: SplitRequest,
+        join: Join,
+        call: InferCall,
+        output: TensorView,
+        answer: ShapeAnswer | None,
     ) -> bytes:
         """Returns the response in the form of gRPC, and adds it to the cache."""
         header = encode_header(call, output, answer)

@@ -34,7 +34,7 @@ from tensor_reshape.server.oip.datatypes import (
 from tensor_reshape.server.oip.inferences import list_parameters
 from tensor_reshape.server.oip.messages import InferMessage, InferRequest, find_class
 from tensor_reshape.server.oip.models import MODELS, SHAPE, SPECIAL_ZERO, VERSION
-from tensor_reshape.server.oip.requests import InferCall, Request, check_parameters
+from tensor_reshape.server.oip.requests import InferCall, SplitRequest, check_parameters
 from tensor_reshape.wire.json_messages import Json, decode_text, parse_json, reject_json, write_json
 from tensor_reshape.wire.tensors import TensorView
 
@@ -69,7 +69,7 @@ class InferBody(NamedTuple):
         is_binary: whether the elements of the output are sent as bytes and not as numbers.
     """
 
-    request: Request
+    request: SplitRequest
     is_binary: bool
 
 
@@ -108,7 +108,7 @@ def read_infer_request(body: bytes, json_length: int, name: str, version: str) -
         chosen = _read_parameters(given, path)
         check_parameters(chosen, path)
         is_binary = _read_flag(chosen, BINARY, path, default=is_binary)
-    return InferBody(Request(message, raw, None), is_binary)
+    return InferBody(SplitRequest(message, raw, None), is_binary)
 
 
 def _read_inputs(document: Json, message: InferRequest, binary: memoryview) -> Iterator[memoryview]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import InferMessage, Respond, encode, find_class, find_path
 from tensor_reshape.server.oip.models import MODELS, VERSION, Count, Statistics, TensorSpec, find_model
-from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod, build_light_method
+from tensor_reshape.server.service.method_tables import MethodTable, StreamMethod, UnaryMethod, build_light_method
 
 EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")
 """The extensions of Triton that are available, with their names in Triton."""
@@ -138,7 +138,7 @@ def list_responds(statistics: Statistics) -> dict[str, Respond]:
 
 def build_methods(inference: Inference) -> MethodTable:
     """Returns all methods of the service except the methods that `build_probes` returns."""
-    infer = Method(find_path("ModelInfer"), inference.respond, inference.respond_light, find_work)
+    infer = UnaryMethod(find_path("ModelInfer"), inference.respond, inference.respond_light, find_work)
     stream = StreamMethod(_STREAM, lambda _hold: InferSession(_STREAM, inference), find_work)
     responds = list_responds(inference.statistics).items()
     others = [build_light_method(find_path(name), encode(name, respond)) for name, respond in responds]

@@ -37,7 +37,7 @@ _UNAVAILABLE = {
 _LEAST = -(2**63)  # the smallest value of INT64, which is the datatype of the input `shape`
 
 
-class Request(NamedTuple):
+class SplitRequest(NamedTuple):
     """A request message that is split into its raw contents and its other fields.
 
     Attributes:
@@ -103,7 +103,7 @@ class InferCall(NamedTuple):
         return _rename(error, ("data.dims", dims), self.first, self.field, is_typed=self.is_typed)
 
 
-def parse_split(raw: bytes, split: Split) -> Request:
+def parse_split(raw: bytes, split: Split) -> SplitRequest:
     """Returns the request that a split message contains.
 
     Raises:
@@ -111,10 +111,10 @@ def parse_split(raw: bytes, split: Split) -> Request:
     """
     view = memoryview(raw)
     contents = [view[begin:end] for begin, end in split.raw_contents]
-    return Request(parse_message(_REQUEST, split.header), contents, split)
+    return SplitRequest(parse_message(_REQUEST, split.header), contents, split)
 
 
-def parse_whole(raw: bytes, limits: Limits) -> Request:
+def parse_whole(raw: bytes, limits: Limits) -> SplitRequest:
     """Returns the request in a message that could not be split.
 
     Raises:
@@ -127,10 +127,10 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
         )
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     message: InferRequest = parse_message(_REQUEST, raw)
-    return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
+    return SplitRequest(message, [memoryview(content) for content in message.raw_input_contents], None)
 
 
-def read_request(request: Request, limits: Limits) -> InferCall:
+def read_request(request: SplitRequest, limits: Limits) -> InferCall:
     """Returns the parsed content of a request.
 
     Raises:
@@ -175,7 +175,7 @@ def check_parameters(parameters: Mapping[str, Any], field: str) -> None:
             raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=key)
 
 
-def _check_header(request: Request) -> None:
+def _check_header(request: SplitRequest) -> None:
     """Checks the size of a request without its elements, which may be bytes or numbers.
 
     Raises:
@@ -245,7 +245,7 @@ def _check_outputs(model: Model, message: InferRequest) -> None:
 
 
 def _read_tensors(
-    model: Model, named: Mapping[str, InferTensor], request: Request
+    model: Model, named: Mapping[str, InferTensor], request: SplitRequest
 ) -> tuple[dict[str, TensorView], bool]:
     """Returns the inputs by name, and whether all their elements are sent as numbers."""
     for index, tensor in enumerate(request.message.inputs):
@@ -262,7 +262,7 @@ def _read_tensors(
     return tensors, is_typed
 
 
-def _check_contents(request: Request) -> None:
+def _check_contents(request: SplitRequest) -> None:
     """Checks that the raw contents have one entry for each input, and that no input has elements as numbers.
 
     Raises:

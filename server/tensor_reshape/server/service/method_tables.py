@@ -68,7 +68,7 @@ IsOver = Callable[[], bool]
 """A function that returns whether the client no longer waits for the response."""
 
 
-class Method(NamedTuple):
+class UnaryMethod(NamedTuple):
     """A unary method over serialized messages.
 
     Attributes:
@@ -96,10 +96,10 @@ def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     return respond_to_short
 
 
-def build_light_method(name: str, respond: Callable[[bytes], bytes]) -> Method:
+def build_light_method(name: str, respond: Callable[[bytes], bytes]) -> UnaryMethod:
     """Returns a method that accepts only short messages and responds at once, on the receiving thread."""
     respond_light = limit_header(respond)
-    return Method(name, lambda raw, _is_over: respond_light(raw), respond_light)
+    return UnaryMethod(name, lambda raw, _is_over: respond_light(raw), respond_light)
 
 
 class Estimate(NamedTuple):
@@ -184,7 +184,7 @@ class WatchMethod(NamedTuple):
 class MethodTable(NamedTuple):
     """All methods of a server."""
 
-    unary: tuple[Method, ...]
+    unary: tuple[UnaryMethod, ...]
     streams: tuple[StreamMethod, ...]
     watches: tuple[WatchMethod, ...] = ()
 

@@ -30,9 +30,9 @@ from tensor_reshape.server.service.backend import has_gather, reshape
 from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, HeaderCache, Lookups
 from tensor_reshape.server.service.method_tables import (
     IsOver,
-    Method,
     MethodTable,
     StreamMethod,
+    UnaryMethod,
     Work,
     always,
     build_light_method,
@@ -152,11 +152,13 @@ class ReshapeService:
     def methods(self) -> MethodTable:
         """The methods of the API."""
         executed = [
-            Method(method.path, partial(self.execute, operation), partial(self.execute_light, operation))
+            UnaryMethod(method.path, partial(self.execute, operation), partial(self.execute_light, operation))
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, self.infer_shape, self.infer_shape_light, always(Work.QUERIES))
-        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, self.infer_batch_light, find_work=always(Work.BATCHES))
+        infer = UnaryMethod(INFER_SHAPE.path, self.infer_shape, self.infer_shape_light, always(Work.QUERIES))
+        batch = UnaryMethod(
+            BATCH_INFER_SHAPE.path, self.infer_batch, self.infer_batch_light, find_work=always(Work.BATCHES)
+        )
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
@@ -364,7 +366,7 @@ def _check_awaited(is_over: IsOver) -> None:
         raise LimitError(message, reason=Reason.STALLED)
 
 
-def build_info_method(info: ServerInfo) -> Method:
+def build_info_method(info: ServerInfo) -> UnaryMethod:
     """Returns the method ServerInfo. The response of ServerInfo is serialized once, when the server starts."""
     response = encode_server_info(info)
 

@@ -23,7 +23,7 @@ from functools import partial
 from http.server import ThreadingHTTPServer
 from importlib.metadata import version
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -36,10 +36,6 @@ from tensor_reshape.server.process.listeners import take
 from tensor_reshape.server.telemetry import metrics
 from tensor_reshape.server.telemetry.metrics import Family, Labels, SharedCounters
 
-if TYPE_CHECKING:
-    from tensor_reshape.server.workers.supervisor import Worker
-
-
 PROCESS_PREFIX = "tensor_reshape_worker"
 """The prefix of the names of metrics about the process of each worker."""
 
@@ -47,7 +43,7 @@ _RETURNED_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in
 _Values = Mapping[Labels, Sequence[float]]
 
 
-class Source(NamedTuple):
+class MetricsSource(NamedTuple):
     """A worker process, or the only process of a server without workers.
 
     Attributes:
@@ -70,7 +66,7 @@ class Source(NamedTuple):
 class ServerCollector(Collector):
     """The metrics of one server."""
 
-    def __init__(self, list_sources: Callable[[], Sequence[Source]]) -> None:
+    def __init__(self, list_sources: Callable[[], Sequence[MetricsSource]]) -> None:
         """Creates a collector for the metrics of all processes of a server, which `list_sources` returns."""
         self._list_sources = list_sources
 
@@ -92,7 +88,7 @@ class ServerCollector(Collector):
         yield from _collect_processes(sources)
 
 
-def build_registry(list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
+def build_registry(list_sources: Callable[[], Sequence[MetricsSource]]) -> CollectorRegistry:
     """Returns the metrics of a server (see `ServerCollector`) and of this process."""
     registry = CollectorRegistry()
     registry.register(ServerCollector(list_sources))
@@ -118,7 +114,7 @@ def build_metric(family: Family, values: _Values) -> Metric:
     return metric
 
 
-def _sum(family: Family, sources: Sequence[Source]) -> _Values:
+def _sum(family: Family, sources: Sequence[MetricsSource]) -> _Values:
     """Returns the sums of a metric over all processes. The sums of a gauge include only running processes."""
     every = [source.counters for source in sources if family.kind != metrics.GAUGE or source.pid is not None]
     return {
@@ -134,7 +130,7 @@ def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: 
     return (service, method) in called and (not code or any(numbers) or code[0] in _RETURNED_CODES)
 
 
-def _collect_processes(sources: Sequence[Source]) -> Iterator[Metric]:
+def _collect_processes(sources: Sequence[MetricsSource]) -> Iterator[Metric]:
     """Yields prometheus_client's process metrics of each worker, with the label `worker`."""
     found: dict[str, Metric] = {}
     for source in sources:
@@ -191,7 +187,21 @@ def serve_metrics(address: str, registry: Collector) -> Iterator[str]:
         yield real
 
 
-def serve_workers(address: str, workers: "Sequence[Worker]") -> AbstractContextManager[str]:
+class CountedWorker(Protocol):
+    """A worker of the supervisor. `counters` is the descriptor of its memory for metrics."""
+
+    number: int
+    serves: bool
+    starts: int
+    hangs: int
+    counters: int | None
+
+    @property
+    def pid(self) -> int | None:
+        """The process identifier, or None if no process runs."""
+
+
+def serve_workers(address: str, workers: Sequence[CountedWorker]) -> AbstractContextManager[str]:
     """Gives each worker memory for its metrics, serves all metrics, and yields the address with its bound port.
 
     The metrics port has its own threads, so a request does not block the supervisor.
@@ -204,9 +214,9 @@ def serve_workers(address: str, workers: "Sequence[Worker]") -> AbstractContextM
         worker.counters = os.memfd_create("tensor-reshape-metrics")
         every.append(SharedCounters(metrics.list_methods(), worker.counters))
 
-    def list_sources() -> list[Source]:
+    def list_sources() -> list[MetricsSource]:
         return [
-            Source(worker.number, counters, worker.pid, worker.serves, max(0, worker.starts - 1), worker.hangs)
+            MetricsSource(worker.number, counters, worker.pid, worker.serves, max(0, worker.starts - 1), worker.hangs)
             for worker, counters in zip(workers, every, strict=True)
         ]
 
