@@ -33,10 +33,9 @@ Terms in this package:
 - *step budget*: the number of steps that a search may take (`limits`)
 
 The module `inference` receives every query. The module `targets` reads the items of the requested shape (rule 2), and
-the package `solvers` finds the output (rules 3 and 4). The module `views` finds out whether the output can be a view of
-the data. The module `conditions` defines conditions, which are requirements that accepted instances satisfy. The module
-`explanations` describes the origins of the output dims. The module `rejections` creates the errors for invalid queries.
-The module `batches` answers many queries in one call.
+the package `solvers` finds the output (rules 3 and 4). The module `conditions` defines conditions, which are
+requirements that accepted instances satisfy. The module `explanations` describes the origins of the output dims. The
+module `rejections` creates the errors for invalid queries. The module `batches` answers many queries in one call.
 
 Invariants: the package does no I/O, does not read a clock, and uses no random numbers. The package imports neither
 numpy nor grpc. All integers in the package are exact.

@@ -24,8 +24,8 @@ A query stands for all its instances. An instance is a data shape and a target t
 the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
 breaks a rule for all data.
 
-Invariants: the items of a target are read only once. `begin_answer` answers known queries and queries with a closed
-form. For any other query, `finish_answer` continues from the state that `begin_answer` returns.
+Invariants: the items of a target are read only once. `begin_answer` answers queries that need no search. For any other
+query, `finish_answer` continues from the state that `begin_answer` returns.
 """
 
 from collections import Counter
@@ -140,7 +140,7 @@ def answer_question(
 
 
 def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> ShapeAnswer | Unsolved:
-    """Returns the result if the query is known or has a closed form; otherwise the input of `finish_answer`.
+    """Returns the result if the query needs no search, and otherwise the input of `finish_answer`.
 
     `finish_answer` may take some milliseconds, because it may search.
 

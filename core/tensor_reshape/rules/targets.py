@@ -3,7 +3,7 @@
 An item above 0 is an output dim. If `special_zero` is false, a 0 is also an output dim. A partially known item is
 called a *length*, and it is an output dim even if its value is 0. An unknown item may be a length, a copy or the -1.
 
-Only this module decides the meaning of a 0 or a -1. Solvers, explanations and views use the `Target` that `read_target`
+Only this module decides the meaning of a 0 or a -1. Solvers and explanations use the `Target` that `read_target`
 returns. Outside of this module, code only checks whether `special_zero` is set (rule 1). `Target.cancelled` describes
 the difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
 """

@@ -8,8 +8,8 @@
   also add it to `Config.for_worker`.
 - The values of a `Config` object never conflict, because its constructor checks them. Creating a `Runner` checks
   whether a server can run with a `Config` on this system.
-- This module does not read flags, environment variables or files. The module `__main__` reads the flags and the
-  environment variables.
+- This module does not read flags, environment variables or files. The module `options` makes command-line options
+  of the settings.
 """
 
 import re

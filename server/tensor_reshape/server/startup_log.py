@@ -31,7 +31,7 @@ def announce(
         health_address: the address for health checks, or None without such an address.
         http_address: the address for HTTP, or None without such an address.
         metrics_address: the address for metrics, or None without such an address. This function logs no record for it,
-            because the package `metrics` has already logged one.
+            because `telemetry.prometheus` has already logged one.
     """
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})

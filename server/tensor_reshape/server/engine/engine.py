@@ -13,11 +13,11 @@
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
 
-Each method of `Engine` handles one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
+Most methods of `Engine` handle one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
 and updates the memory that the call holds. It returns effects, which describe actions for this call and for other calls
 that can now continue. After the lock is released, the thread that reported the event carries out the actions
-(`perform`). While the engine holds its lock, it calls no other code except the journals. The decisions of the
-engine depend only on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
+(`perform`). While the engine holds its lock, it calls no other code except the journals and the clock. The decisions of
+the engine depend only on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
 """
 
 import logging
@@ -180,7 +180,7 @@ class Engine:
         self._observers = tuple(observers)
         self._ended: deque[CallRecord] = deque()  # the records of calls that the observers do not have yet
         self._clock = clock
-        self._lock = threading.Lock()  # this lock guards `_lives`, `_slots`, the memory pools and all states
+        self._lock = threading.Lock()  # this lock guards changes of `_lives`, `_slots`, the pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_SLOTS_PART, config.max_calls)
 

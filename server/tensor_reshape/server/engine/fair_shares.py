@@ -21,8 +21,8 @@ The resource is divided among the addresses of clients first, and then among the
 - gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
   and one connection. The connection share does not apply to this connection.
 
-The engine holds its lock when it calls this module. The engine also determines the size of each claim. To find the next
-claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
+Change a pool only under a lock. A read without the lock may be out of date. The engine determines the size of each
+claim. To find the next claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
 """
 
 from collections import OrderedDict

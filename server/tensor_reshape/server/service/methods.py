@@ -51,7 +51,7 @@ MAX_CACHED_RESULT_BYTES = 4 * 1024
 """The maximum size of a query together with its result in the cache."""
 
 LIGHT_BYTES = 256 * 1024
-"""The largest message that the receiving thread processes, in bytes.
+"""The largest unary message that the receiving thread, or the event loop of HTTP, processes, in bytes.
 
 Starting a worker thread for it would take longer.
 """

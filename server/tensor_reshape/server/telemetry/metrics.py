@@ -79,7 +79,7 @@ CALLS = Family("tensor_reshape_calls", COUNTER, "Number of finished calls, by st
 CALL_SECONDS = Family(
     "tensor_reshape_call_duration_seconds",
     HISTOGRAM,
-    "Duration of finished calls in seconds, from the arrival until gRPC has finished the call.",
+    "Duration of finished calls in seconds, from their beginning (after any wait for a turn) until they are over.",
     _METHOD,
     _SECONDS,
 )
@@ -91,7 +91,7 @@ REJECTIONS = Family("tensor_reshape_rejections", COUNTER, "Number of rejected ca
 LOOKUPS = Family(
     "tensor_reshape_response_header_cache_lookups",
     COUNTER,
-    "Number of lookups in the caches of response headers, by result.",
+    "Number of lookups in the caches of response headers and of results, by result.",
     ("result",),
 )
 LOST_RECORDS = Family(
