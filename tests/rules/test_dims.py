@@ -148,3 +148,17 @@ def test_error_for_an_out_of_range_dim_has_field_path():
 def test_only_minus_one_becomes_an_unknown_dim():
     assert read_unknown((-1, 4, None, -2, name_dim("N"))) == (None, 4, None, -2, name_dim("N"))
     assert (read_unknown((2, 3)), read_unknown(()), read_unknown(None)) == ((2, 3), (), None)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        (Expression(4, (N, M), 3, ()), 24),
+        (Expression(1, (N,), 1, (M,)), 2),
+        (Expression(1, (M,), 1, (N,)), None),
+        (Expression(1, (N,), 1, (Symbol("zero"),)), None),
+        (Expression(5, ()), 5),
+    ],
+)
+def test_expression_has_a_value_if_it_is_a_whole_number(expression: Expression, value: int | None):
+    assert expression.evaluate({"N": 6, "M": 3, "zero": 0}) == value

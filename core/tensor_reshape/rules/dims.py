@@ -4,7 +4,8 @@ In Python, a dim is an `int`, a `Dim`, or None if nothing is known.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias, TypeGuard
 
@@ -112,6 +113,12 @@ class Expression(Product[Symbol]):
         """The only symbol of the expression, if the expression consists of a single symbol; otherwise None."""
         is_single = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
         return self.factors[0] if is_single else None
+
+    def evaluate(self, values: Mapping[str, int]) -> int | None:
+        """Returns the value of the expression for the values of its names, or None if that is not a whole number."""
+        above = self.coefficient * prod(values[symbol.name] for symbol in self.factors)
+        below = self.divisor * prod(values[symbol.name] for symbol in self.divisors)
+        return above // below if below and above % below == 0 else None
 
 
 class Dim(NamedTuple):

@@ -25,18 +25,6 @@ NARROW = Config(max_message_bytes=MIB, memory_budget_bytes=8 * MIB)
 """Memory for two messages of a connection at the same time, so its third call waits."""
 
 
-@pytest.fixture
-def served() -> Iterator[EngineServer]:
-    with serve_engine() as served:
-        yield served
-
-
-@pytest.fixture
-def connection(served: EngineServer) -> Iterator[Connection]:
-    with Connection(served.address) as connection:
-        yield connection
-
-
 def cancel(connection: Connection, stream: int) -> None:
     connection.send(frame(Frame.RST_STREAM, 0, stream, CANCEL))
 

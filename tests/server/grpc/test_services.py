@@ -32,18 +32,6 @@ LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").Seriali
 SECONDS = 60.0
 
 
-@pytest.fixture
-def served() -> Iterator[EngineServer]:
-    with serve_engine() as served:
-        yield served
-
-
-@pytest.fixture
-def connection(served: EngineServer) -> Iterator[Connection]:
-    with Connection(served.address) as connection:
-        yield connection
-
-
 def ask(connection: Connection, path: str, *messages: bytes) -> tuple[str, str, bytes]:
     """Makes a call; returns its status code, its message, and the bytes of its responses."""
     stream = connection.open(path)

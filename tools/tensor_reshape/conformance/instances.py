@@ -57,7 +57,7 @@ class Instance(NamedTuple):
 
     def evaluate(self, expression: Expression, value: int) -> bool:
         """Whether an expression has the value `value` in this instance."""
-        return _compute(expression, self.names) == value
+        return expression.evaluate(self.names) == value
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
         for candidate in _replace_unknown(ranked, search, lambda _: True):
             names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
             expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
-            if all(one is None or _compute(one, names) is not None for one in expressions):
+            if all(one is None or one.evaluate(names) is not None for one in expressions):
                 yield _list_values(question, candidate, names), _build_instance(candidate) is not None
 
 
@@ -206,7 +206,7 @@ def _build_instance(question: AnyQuestion) -> Instance | None:
     """Returns the instance of a query without unknown values, if the rules accept the query."""
     names = {name: bounds.min for name, bounds in _find_names(question).items()}
     data = [
-        _compute(dim.expression, names) if isinstance(dim, Dim) and dim.expression is not None else find_bounds(dim).min
+        dim.expression.evaluate(names) if isinstance(dim, Dim) and dim.expression is not None else find_bounds(dim).min
         for dim in question.data or ()
     ]
     try:
@@ -216,16 +216,6 @@ def _build_instance(question: AnyQuestion) -> Instance | None:
     if None in data or not are_known(output):
         return None
     return Instance(tuple(dim for dim in data if dim is not None), question.target or (), names, tuple(output))
-
-
-def _compute(expression: Expression, names: Mapping[str, int]) -> int | None:
-    """Returns the value of an expression for given values of its names.
-
-    The result is None if the value is not a whole number.
-    """
-    above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
-    below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
-    return above // below if below and above % below == 0 else None
 
 
 def _list_dims(question: AnyQuestion) -> Iterator[AnyDim]:

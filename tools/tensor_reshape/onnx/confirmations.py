@@ -22,7 +22,7 @@ from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdi
 from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, is_reshape
 from tensor_reshape.rules.conditions import ConditionKind
-from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_dims
+from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
 
 Declared: TypeAlias = Mapping[Key, Sequence[AnyDim]]
@@ -199,8 +199,8 @@ def add_origins(report: ModelReport, model: onnx.ModelProto) -> ModelReport:
 
 def advise_first(node: ReshapeNode) -> str:
     """Returns a target that keeps the first dim of the data where it is, or an empty text."""
-    name = _find_name(node.data[0]) if node.data else ""
-    if not name or not node.special_zero or not node.target or len(node.target) == 1:
+    name = find_name(node.data[0]) if node.data else None
+    if name is None or not node.special_zero or not node.target or len(node.target) == 1:
         return ""
     first, *rest = node.target
     if first == -1:
@@ -220,7 +220,7 @@ def _list_advice(place: int, finding: Finding, report: ModelReport) -> Iterator[
             continue
         if requirement.verdict is ModelVerdict.FROZEN and left.symbol is not None:
             yield _advise_frozen(node, left.symbol.name, right.coefficient)
-        elif condition.kind is ConditionKind.DIVIDES and node.data and _find_name(node.data[0]) in condition.symbols:
+        elif condition.kind is ConditionKind.DIVIDES and node.data and find_name(node.data[0]) in condition.symbols:
             yield advise_first(node)
     if finding.verdict is Verdict.REJECTED or place in {demand.node for demand in report.contradiction}:
         yield _advise_split(node)
@@ -254,7 +254,7 @@ def _advise_frozen(node: ReshapeNode, name: str, value: int) -> str:
     for place, item in enumerate(node.target):
         if item != value:
             continue
-        has_copy = node.special_zero and place < len(node.data) and _find_name(node.data[place]) == name
+        has_copy = node.special_zero and place < len(node.data) and find_name(node.data[place]) == name
         if has_copy or -1 not in node.target:
             better = [*node.target]
             better[place] = 0 if has_copy else -1
@@ -280,9 +280,3 @@ def _advise_split(node: ReshapeNode) -> str:
     divisors = [str(number) for number in range(1, min(size, _MAX_DIVISOR) + 1) if size % number == 0]
     wrong = next((str(item) for item in target[kept:] if item != -1), "")
     return f"write a divisor of {size} instead of {wrong}: {', '.join(divisors)}" if wrong else ""
-
-
-def _find_name(dim: AnyDim) -> str:
-    """Returns the name of a dim that is only a name, and otherwise an empty text."""
-    symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
-    return "" if symbol is None else symbol.name

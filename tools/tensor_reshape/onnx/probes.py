@@ -489,7 +489,5 @@ def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:
     expression = dim.expression
     if expression is None or not all(symbol.name in sizes for symbol in expression.symbols):
         return None
-    above = expression.coefficient * prod(sizes[symbol.name] for symbol in expression.factors)
-    below = expression.divisor * prod(sizes[symbol.name] for symbol in expression.divisors)
-    value = above // below if below and above % below == 0 else -1
-    return value if value >= 0 and dim.bounds.holds(value) else None
+    value = expression.evaluate(sizes)
+    return value if value is not None and value >= 0 and dim.bounds.holds(value) else None

@@ -176,7 +176,7 @@ class Engine:
         self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
-        self._has_gates = bool(self._gates)
+        self._has_gates = bool(self._gates)  # each call reads it, and a method would take longer
         self._observers = tuple(observers)
         self._ended: deque[CallRecord] = deque()  # the records of calls that the observers do not have yet
         self._clock = clock
