@@ -483,11 +483,9 @@ def _rejects_first(run: Run) -> bool:
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:
-    """Returns the size of a dim for sizes, or None if it has none, or violates the bounds of the dim."""
+    """Returns the size of a dim for sizes, or None if it has none."""
     if dim is None or isinstance(dim, int):
         return dim
     expression = dim.expression
-    if expression is None or not all(symbol.name in sizes for symbol in expression.symbols):
-        return None
-    value = expression.evaluate(sizes)
-    return value if value is not None and value >= 0 and dim.bounds.holds(value) else None
+    is_known = expression is not None and all(symbol.name in sizes for symbol in expression.symbols)
+    return expression.evaluate(sizes) if expression is not None and is_known else None
