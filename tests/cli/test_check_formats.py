@@ -22,10 +22,6 @@ def save(folder: Path, text: str) -> Path:
     return path
 
 
-def test_check_command_has_no_colors_in_a_pipe(tmp_path: Path):
-    assert "\x1b" not in run_command("check", save(tmp_path, FROZEN)).text
-
-
 def test_check_command_aligns_the_shapes_of_nodes(tmp_path: Path):
     text = GOOD.replace("[N,rest] y)", "[] y, float[] longer)").replace(
         "y = Reshape(x, s)", "y = Reshape(x, s) longer = Reshape(y, s)"
@@ -50,14 +46,6 @@ def test_source_line_of_a_node_is_in_annotations_of_github(tmp_path: Path):
     onnx.save(model, path)
     assert run_command("check", "--format", "github", path).text.startswith("::error file=net.py,line=12,title=")
     assert "  at net.py:12: return x.view(1, 256)" in run_command("check", path).text.splitlines()
-
-
-def test_check_command_escapes_control_characters_in_node_names(tmp_path: Path):
-    path = save(tmp_path, GOOD)
-    model = onnx.load(path)
-    model.graph.node[1].name = "\x1b[31mred\nline"
-    onnx.save(model, path)
-    assert run_command("check", path).text.startswith("\\x1b[31mred\\nline: [N, 3, 4]")
 
 
 def test_check_command_writes_annotations_of_github(tmp_path: Path):

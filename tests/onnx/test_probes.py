@@ -115,11 +115,6 @@ def test_unknown_operator_leaves_the_model_undecided_and_is_named():
     assert (report.verdict, report.undecided) == (ModelVerdict.UNDECIDED, ("y, because of com.example Fold fold",))
 
 
-def test_check_without_probes_tries_no_sizes():
-    report = check(POOLED, seconds=0)
-    assert (report.tried, report.failed_probes) == (0, ())
-
-
 def test_time_for_probes_that_is_over_leaves_the_model_undecided():
     report = check(POOLED, seconds=1e-9)
     assert (report.verdict, report.base) == (ModelVerdict.UNDECIDED, None)
