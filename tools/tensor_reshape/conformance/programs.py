@@ -385,18 +385,13 @@ def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> ProgramRe
         case End.FLOODED:
             return ProgramReply(None, CaseVerdict.GARBAGE, f"too many lines that are not answers{details}")
         case _ if outcome.code:
-            return ProgramReply(None, CaseVerdict.CRASH, f"{_describe_code(outcome.code)}{details}")
+            names = {-number: number.name for number in signal.Signals}
+            code = (
+                f"exit code {outcome.code}" if outcome.code > 0 else names.get(outcome.code, f"signal {-outcome.code}")
+            )
+            return ProgramReply(None, CaseVerdict.CRASH, f"{code}{details}")
         case _:
             return ProgramReply(None, CaseVerdict.GARBAGE, f"the program ended without an answer{details}")
-
-
-def _describe_code(code: int) -> str:
-    if code > 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON

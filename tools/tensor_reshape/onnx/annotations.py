@@ -10,21 +10,18 @@ Invariants:
 - The package is not used for a model with long lists, because it makes a name for each item that it does not know.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, partial
-from typing import TypeAlias
 
 import onnx
 import onnx_ir
 from onnx_shape_inference import infer_symbolic_shapes
 
-from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.dim_params import DimParams, DimsByKey, Key
 from tensor_reshape.onnx.models import has_long_lists, list_subgraphs
 from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes, name_graph
 from tensor_reshape.rules.dims import AnyDim
-
-Shapes: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
 _MAX_CHARACTERS = 100  # of a formula that the package reads, because it has no limit of time
 _MAX_NAMES = 1 << 14  # a check with so many names takes about a second longer
@@ -82,7 +79,7 @@ def strip_shapes(model: onnx.ModelProto) -> None:
                 info.type.tensor_type.ClearField("shape")
 
 
-def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes, params: DimParams) -> None:
+def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: DimsByKey, params: DimParams) -> None:
     """Writes shapes of Reshape outputs into a model, except for dims that the model declares.
 
     Args:

@@ -35,8 +35,7 @@ from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, ModelSource, expand_model, infer_model, load_model
 from tensor_reshape.onnx.openvino_ir import read_ir
 from tensor_reshape.onnx.probes import SECONDS, probe
-from tensor_reshape.onnx.profiles import ProfileReport, run_profile
-from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
+from tensor_reshape.onnx.profiles import ProfileReport, ProfileShapes, run_profile
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
 from tensor_reshape.onnx.requirements import find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes

@@ -20,7 +20,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, forma
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.wire.json_messages import Json
 
-Shapes: TypeAlias = Mapping[str, Sequence[int]]
+ProfileShapes: TypeAlias = Mapping[str, Sequence[int]]
 """The shape of each input, by the name of the input."""
 
 
@@ -46,7 +46,7 @@ class ProfileReport:
     'accepted'
     """
 
-    shapes: Shapes
+    shapes: ProfileShapes
     decisions: Mapping[Key, Decision]
     labels: Mapping[Key, str]
     failures: tuple[str, ...]
@@ -77,7 +77,7 @@ class ProfileReport:
         }
 
 
-def run_profile(source: ModelSource, shapes: Shapes, params: DimParams) -> ProfileReport:
+def run_profile(source: ModelSource, shapes: ProfileShapes, params: DimParams) -> ProfileReport:
     """Returns what the nodes of an expanded model do with the shapes of a profile."""
     run = Interpreter(source).run(_bind_inputs(source.model.graph, shapes, params))
     labels = {
@@ -89,7 +89,7 @@ def run_profile(source: ModelSource, shapes: Shapes, params: DimParams) -> Profi
     return ProfileReport(shapes=shapes, decisions=run.decisions, labels=labels, failures=tuple(run.failures.values()))
 
 
-def _bind_inputs(graph: onnx.GraphProto, shapes: Shapes, params: DimParams) -> dict[str, Dims | None]:
+def _bind_inputs(graph: onnx.GraphProto, shapes: ProfileShapes, params: DimParams) -> dict[str, Dims | None]:
     """Returns the shapes of all inputs without a default value, with None for an unknown dim."""
     inputs = {given.name: given.type for given in graph.input}
     given = [
