@@ -12,13 +12,13 @@ import pytest
 from conformance_runs import RIGHT, make_cases, run_code, write_program, write_shape
 from tensor_reshape.conformance import programs
 from tensor_reshape.conformance.programs import (
-    End,
     Outcome,
     ProgramError,
     ProgramRunner,
     exchange_lines,
     run_program,
 )
+from tensor_reshape.conformance.verdicts import CaseVerdict
 
 ANSWER = "write({'id': query['id'], **shape(6)})"
 
@@ -176,7 +176,7 @@ def run(code: str, start: float = 60, seconds: float = 60) -> tuple[Outcome, lis
 
 
 def test_program_outcome_has_exit_code_and_last_standard_error_bytes():
-    assert run("print('a'); sys.exit('so it is')")[0] == Outcome(End.EXITED, 1, "so it is")
+    assert run("print('a'); sys.exit('so it is')")[0] == Outcome(CaseVerdict.CRASH, 1, "so it is")
     assert run("os.kill(os.getpid(), signal.SIGSEGV)")[0].code == -signal.SIGSEGV
     outcome, _ = run("sys.stderr.write('x' * 1000000 + 'end')")
     assert outcome.tail.endswith("xend")
@@ -184,23 +184,25 @@ def test_program_outcome_has_exit_code_and_last_standard_error_bytes():
 
 
 def test_conformance_program_without_output_is_stopped():
-    assert run("time.sleep(1000)", 0.2)[0].end is End.SILENT
-    assert run("print('a', flush=True); time.sleep(1000)", 60, 0.2)[0].end is End.SILENT
+    assert run("time.sleep(1000)", 0.2)[0].end is CaseVerdict.HANG
+    assert run("print('a', flush=True); time.sleep(1000)", 60, 0.2)[0].end is CaseVerdict.HANG
     # Lines that are not answers count as silence.
     outcome, received = run("while True: print('b', flush=True); time.sleep(0.01)", 0.5)
-    assert (outcome.end, set(received)) == (End.SILENT, {b"b"})
+    assert (outcome.end, set(received)) == (CaseVerdict.HANG, {b"b"})
 
 
 @pytest.mark.parametrize("written", ["'b' * 65536", "'b' * 65535 + '\\n'", "'\\n' * 1000"])
 def test_conformance_program_with_excessive_output_is_stopped(written: str):
     outcome, received = run(f"while True: sys.stdout.write({written})")
-    assert outcome.end is End.FLOODED
+    assert outcome.end is CaseVerdict.GARBAGE
     assert sum(map(len, received)) <= programs.MAX_STRAY_BYTES + programs._READ_BYTES
 
 
 def test_conformance_program_that_only_closes_its_output_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(programs, "_EXIT_SECONDS", 0.2)
-    assert run("os.close(1); os.close(2); sys.stdin.close(); time.sleep(1000)")[0] == Outcome(End.EXITED, None, "")
+    assert run("os.close(1); os.close(2); sys.stdin.close(); time.sleep(1000)")[0] == Outcome(
+        CaseVerdict.CRASH, None, ""
+    )
 
 
 def test_child_processes_of_a_conformance_program_are_killed(tmp_path: Path):

@@ -102,23 +102,17 @@ def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: DimsByK
                 continue
             info = infos.get(name) or graph.value_info.add(name=name)
             info.type.tensor_type.elem_type = data_type
-            _fill_shape(info.type.tensor_type, params.write_shape(shapes[path, name]))
+            own, inferred = info.type.tensor_type.shape, params.write_shape(shapes[path, name])
+            if not info.type.tensor_type.HasField("shape"):
+                own.CopyFrom(inferred)
+            # If the model declares a wrong rank, the annotations do not change it.
+            for dim, other in zip(own.dim, inferred.dim, strict=False) if len(own.dim) == len(inferred.dim) else ():
+                if dim.WhichOneof("value") is None:
+                    dim.CopyFrom(other)
 
 
 def _list_outputs(graph: onnx.GraphProto) -> dict[str, None]:
     return dict.fromkeys(node.output[0] for node in graph.node if is_reshape(node))
-
-
-def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> None:
-    """Writes the unknown dims of a shape, and leaves the declared dims unchanged."""
-    if not tensor.HasField("shape"):
-        tensor.shape.CopyFrom(shape)
-        return
-    if len(tensor.shape.dim) != len(shape.dim):
-        return  # if the model declares a wrong rank, the annotations do not change it
-    for own, other in zip(tensor.shape.dim, shape.dim, strict=True):
-        if own.WhichOneof("value") is None:
-            own.CopyFrom(other)
 
 
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:

@@ -297,25 +297,18 @@ def _judge(
     inferred: tuple[AnyDim, ...] | None,
     params: DimParams,
 ) -> Finding:
-    sources: Mapping[str, tuple[AnyDim, ...] | None] = {"the model": declared, "onnx": inferred}
     disagreements: tuple[str, ...] = ()
-    if isinstance(answer, ReshapeError):
-        verdict = Verdict.REJECTED
-    else:
-        found = (find_disagreement(source, dims, answer) for source, dims in sources.items())
+    verdict = Verdict.REJECTED
+    if not isinstance(answer, ReshapeError):
+        stated = (("the model", declared), ("onnx", inferred))
+        found = (find_disagreement(source, dims, answer) for source, dims in stated)
         disagreements = tuple(text for text in found if text is not None)
-        verdict = _choose_verdict(answer, inferred, disagreements, params)
+        before, now = _count_open_dims(inferred, params), _count_open_dims(answer.dims, params)
+        verdict = Verdict.NARROWED if 0 < now < before else Verdict.OPEN
+        if now == 0:
+            verdict = Verdict.CLOSED if before else Verdict.KNOWN
+        if disagreements:
+            verdict = Verdict.DISAGREES
     return Finding(
         node=node, answer=answer, declared=declared, inferred=inferred, disagreements=disagreements, verdict=verdict
     )
-
-
-def _choose_verdict(
-    answer: InferredShape, inferred: tuple[AnyDim, ...] | None, disagreements: tuple[str, ...], params: DimParams
-) -> Verdict:
-    if disagreements:
-        return Verdict.DISAGREES
-    before, now = _count_open_dims(inferred, params), _count_open_dims(answer.dims, params)
-    if before == 0 and now == 0:
-        return Verdict.KNOWN
-    return Verdict.CLOSED if now == 0 else Verdict.NARROWED if now < before else Verdict.OPEN
