@@ -179,6 +179,12 @@ def test_external_weight_has_a_shape_but_no_values(tmp_path: Path):
     assert decide(model, x=(4, 6)).cause == "the values of the weight s"
 
 
+def test_weight_of_an_unknown_type_has_no_values():
+    model = parse("g (float[n,6] x) => (float[] y) { y = Reshape(x, s) }")
+    model.graph.initializer.add(name="s", data_type=9999, dims=[2], int64_data=[3, -1])
+    assert decide(model, x=(4, 6)).cause == "the values of the weight s"
+
+
 def test_values_above_the_limit_are_not_computed():
     text = "g (float[n] x) => (float[] y) { d = Shape(x) e = ConstantOfShape(d) y = Reshape(x, e) }"
     found = run(text, x=(10**12,))
