@@ -12,12 +12,10 @@ from command_line import NOBODY, ask, run_command
 from conformance_runs import write_question, write_tensor
 from server_processes import ServerProcess
 from tensor_reshape.cli import batches
-from tensor_reshape.cli.batches import answer_lines, execute
-from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.cli.batches import answer_lines
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery
 from tensor_reshape.client import infer_locally as answer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
-from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.batches import encode_batch_item
 from tensor_reshape.wire.json_messages import Json
 
@@ -115,13 +113,6 @@ def test_infer_reads_a_batch_from_a_file_or_a_pipe(tmp_path: Path, server: Serve
     assert infer_batch(server) == []
 
 
-def test_batch_line_accepts_all_options_of_the_infer_command(server: ServerProcess):
-    line = write_line(data_shape=[4, 0, 2], shape=[-1, 0], special_zero=True, expected_shape=["R", None], explain=True)
-    (answer,) = infer_batch(server, {**line, "dataFrom": None})
-    assert answer["answer"]["shape"] == {"dims": [8, 0]}
-    assert [origin["kind"] for origin in answer["answer"]["origins"]] == ["KIND_INFERRED", "KIND_COPIED"]
-
-
 def test_rejected_batch_line_rejects_only_lines_that_depend_on_it(server: ServerProcess):
     answers = infer_batch(server, b"no JSON", REJECTED, write_link(0), write_link(1), SIX)
     reasons = [read_rejection(answer)[0] for answer in answers[:4]]
@@ -198,13 +189,3 @@ def test_batch_is_split_into_calls_below_the_byte_limit(monkeypatch: pytest.Monk
     monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 3 * (item + 4))  # the real limit takes seconds to reach
     answers, calls = answer_in_calls(*[SIX] * 7)
     assert (len(answers), calls) == (7, [3, 3, 1])
-
-
-def test_executing_a_query_requires_known_dims_and_a_data_type():
-    for query in (
-        ShapeQuery(data_shape=[None], shape=[-1], special_zero=False, data_type="u8", operation="reshape"),
-        ShapeQuery(data_shape=[1], shape=[-1], special_zero=False),
-    ):
-        with pytest.raises(InvalidRequestError) as caught:
-            execute(query, tensor_pb2.Tensor(data=b"\0"), InferredShape(ShapeAnswer((1,))), None)
-        assert caught.value.reason is Reason.FIELD_MISSING

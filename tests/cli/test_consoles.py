@@ -11,7 +11,7 @@ import pytest
 
 from command_line import PROGRAM, run_on_terminal, strip_styles
 from server_processes import ServerProcess
-from tensor_reshape.cli.consoles import LEAST_BYTES, draw_progress, find_console
+from tensor_reshape.cli.consoles import LEAST_BYTES, find_console
 
 
 @pytest.fixture
@@ -46,11 +46,6 @@ def test_force_color_and_no_color_control_terminal_output(terminal: TextIO, monk
     console = find_console(terminal)
     assert console is not None
     assert console.no_color
-
-
-def test_pipe_shows_no_progress_bar():
-    with draw_progress(10 * LEAST_BYTES, wanted=True) as advance:
-        assert advance is None
 
 
 def test_only_long_transfers_show_a_progress_bar(server: ServerProcess, tmp_path: Path):

@@ -18,7 +18,6 @@ from tensor_reshape.cli.destinations import (
     build_npy,
     create_file,
     is_replaceable,
-    reserve,
     write_array,
     write_bytes,
     write_file,
@@ -148,21 +147,6 @@ def test_replacing_a_file_keeps_its_symbolic_link_and_mode(tmp_path: Path):
     with create_file(str(link)) as file:
         file.write(b"new")
     assert (link.is_symlink(), path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (True, b"new", 0o640)
-
-
-def test_missing_disk_space_or_folder_is_an_error_before_writing(tmp_path: Path):
-    free = os.statvfs(tmp_path)
-    with pytest.raises(OSError, match=r"No space left|File too large"):
-        create_file(str(tmp_path / "file"), (free.f_bavail + 1000) * free.f_frsize * 1000).__enter__()
-    with pytest.raises(FileNotFoundError):
-        create_file(str(tmp_path / "no" / "file")).__enter__()
-    assert list_names(tmp_path) == []
-
-
-def test_reserving_zero_bytes_takes_no_disk_space(tmp_path: Path):
-    with (tmp_path / "file").open("wb") as file:
-        reserve(file, 0)
-        assert os.fstat(file.fileno()).st_size == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -193,11 +192,6 @@ def test_input_file_changed_during_the_call_writes_no_output(file: Path, output:
     with pytest.raises(click.ClickException, match="changed while it was read"):
         files.reshape(static_reshape, [6], special_zero=False, expected_shape=None)
     assert not output.exists()
-
-
-def test_output_to_a_device_file_does_not_replace_it(file: Path, server: ServerProcess):
-    assert ask(server, "static", file, "-o", os.devnull, *PLAIN).code == 0
-    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
 def test_command_line_refuses_to_write_an_array_to_a_terminal(file: Path):

@@ -3,12 +3,10 @@
 import subprocess
 import sys
 
-import click
 import pytest
 
 from command_line import PROGRAM, run_command, run_on_terminal, strip_styles
-from tensor_reshape.cli.__main__ import COMMANDS, commands
-from tensor_reshape.cli.lazy_commands import load_all
+from tensor_reshape.cli.__main__ import COMMANDS
 
 LOCAL = ("infer", "--data", "2,3,4", "--shape", "0,-1", "--special-zero", "--local")
 LIST_IMPORTS = """
@@ -63,13 +61,6 @@ def test_command_summary_is_the_start_of_the_command_help():
         loaded = command.load()
         assert loaded.name == command.name
         assert (loaded.help or "").startswith((command.help or "nothing").rstrip(".")), command.name
-
-
-def test_lazy_commands_are_loaded_by_name():
-    assert load_all(COMMANDS)["infer"].params
-    assert load_all([click.Command("plain")])["plain"].name == "plain"
-    with pytest.raises(click.UsageError, match="No such command"):
-        commands.main(["nothing"], standalone_mode=False)
 
 
 def test_command_without_its_extra_prints_the_pip_install_command(monkeypatch: pytest.MonkeyPatch):

@@ -13,18 +13,13 @@ from onnx import parser
 
 from command_line import NOBODY, run_command
 from server_processes import ServerProcess
-from tensor_reshape.cli.options import explain_loss, explain_timeout, open_client
-from tensor_reshape.client import CallTimeoutError, UnavailableError
+from tensor_reshape.cli.options import explain_failure, open_client
+from tensor_reshape.client import CallTimeoutError
 
 HUGE = (str(2**63), str(-(2**70)), "1" + "0" * 5000)
 
 PLAIN: dict[str, Any] = dict.fromkeys(("tls_ca", "tls_certificate", "tls_key", "token_file"))
 PLAIN |= {"tls": False, "allow_plaintext_token": False}
-
-
-def test_environment_variable_sets_the_server_address(server: ServerProcess):
-    outcome = run_command("health", env={"TENSOR_RESHAPE_SERVER": server.address})
-    assert (outcome.code, outcome.text) == (0, "SERVING")
 
 
 def test_health_command_uses_the_address_variables_of_the_server(server: ServerProcess):
@@ -104,22 +99,12 @@ TIMEOUTS = {
 def test_timeout_error_names_the_time_and_the_option(fault: str):
     error = CallTimeoutError("the call did not end within 2.5 seconds", StatusCode.DEADLINE_EXCEEDED)
     error.seconds, error.fault = 2.5, fault
-    assert explain_timeout(error).message == TIMEOUTS[fault]
+    assert explain_failure(error, has_local=False).message == TIMEOUTS[fault]
 
 
 def test_timeout_error_of_a_proxy_suggests_no_option():
     error = CallTimeoutError("upstream request timeout", StatusCode.DEADLINE_EXCEEDED)
-    assert explain_timeout(error) is error
-
-
-def test_error_without_a_server_suggests_local_if_possible():
-    error = UnavailableError("no server at a:1 (connection refused)", StatusCode.UNAVAILABLE)
-    hint = 'Start one with "tensor-reshape serve", or name one with --server'
-    text = f"no server at a:1 (connection refused). {hint}"
-    assert explain_loss(error, has_local=False).message == text
-    assert explain_loss(error, has_local=True).message == f"{text}, or add --local, which needs no server"
-    other = UnavailableError("the socket is closed", StatusCode.UNAVAILABLE)
-    assert explain_loss(other, has_local=True).message == "the socket is closed"
+    assert explain_failure(error, has_local=False) is error
 
 
 def test_command_that_reaches_no_server_names_its_options(tmp_path: Path, file: Path):
@@ -132,7 +117,7 @@ def test_command_that_reaches_no_server_names_its_options(tmp_path: Path, file: 
         (("health",), False),
         (("static", file, *plain, "-o", tmp_path / "out.npy"), False),
     ):
-        outcome = run_command(*command, "--server", "127.0.0.1:1")
+        outcome = run_command(*command, *NOBODY)
         assert (outcome.code, "add --local" in outcome.errors[-1]) == (5, has_local), command
 
 

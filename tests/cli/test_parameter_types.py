@@ -1,10 +1,8 @@
 """The notation of shapes, data types and servers on the command line."""
 
 import re
-from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 
 from command_line import run_command
@@ -14,11 +12,8 @@ from tensor_reshape.cli.parameter_types import (
     Dims,
     InputShapes,
     PartialDims,
-    PartialShape,
-    TargetArgument,
 )
-from tensor_reshape.client import DataType, Dim, Interval
-from tensor_reshape.wire.arrays import Array
+from tensor_reshape.client import DataType
 
 
 def test_shape_option_is_parsed_from_comma_separated_numbers():
@@ -28,15 +23,6 @@ def test_shape_option_is_parsed_from_comma_separated_numbers():
     for text in ("a,b", "1.5", "1,,2", "?", "2,3,", "..."):
         with pytest.raises(click.BadParameter, match="is not a shape"):
             Dims(unknown=False).convert(text, None, None)
-
-
-def test_partial_shape_option_accepts_unknown_and_bounded_dims():
-    for text in ("...", "unknown"):
-        assert PartialDims().convert(text, None, None) == PartialShape(None)
-    assert PartialDims().convert("2,?,2..8", None, None).dims == (2, None, Dim(Interval(2, 8)))
-    assert PartialDims().convert("", None, None).dims == ()
-    with pytest.raises(click.BadParameter):
-        PartialDims().convert("1.5", None, None)
 
 
 def test_shape_with_an_x_between_other_dims_shows_the_commas():
@@ -67,15 +53,6 @@ def test_timeout_option_must_be_a_number_above_0():
     for text in ("nan", "0", "-1", "soon"):
         outcome = run_command("health", "--timeout", text)
         assert (outcome.code, "'--timeout': " in outcome.errors[-1]) == (2, True), text
-
-
-def test_target_shape_option_accepts_numbers_or_an_npy_file(tmp_path: Path):
-    np.save(tmp_path / "shape.npy", np.array([3, 2], np.uint8))
-    assert TargetArgument().convert("3,2", None, None) == [3, 2]
-    array = TargetArgument().convert(f"@{tmp_path}/shape.npy", None, None)
-    assert isinstance(array, np.ndarray)
-    expected: Array = np.array([3, 2], np.uint8)
-    np.testing.assert_array_equal(array, expected, strict=True)
 
 
 def test_data_type_option_accepts_a_name_and_lists_the_types():

@@ -239,15 +239,6 @@ def test_unreadable_file_name_raises_a_command_line_error(tmp_path: Path):
         read_array("/dev/zero")
 
 
-def test_change_of_an_open_input_file_is_detected(file: Path):
-    with open_source(str(file)) as source:
-        source.check_unchanged()
-        with file.open("ab") as writer:
-            writer.write(b"more")
-        with pytest.raises(click.ClickException, match="changed while it was read"):
-            source.check_unchanged()
-
-
 def test_file_argument_is_split_into_path_format_and_member():
     locations = {
         "-": Location("-"),

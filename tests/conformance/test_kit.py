@@ -184,15 +184,12 @@ def test_core_conformance_cases_find_false_conditions():
         assert any(judge(case, {"answer": change(one)}).verdict.is_difference for case, one in answers), name
 
 
-def _differs(case: Case, query: Json) -> bool:
-    """Whether the right result of another query is wrong for a case."""
-    return judge(case, compute_result(query, case.rule)).verdict.is_difference
+def _finds(case: Case, change: Callable[[Json], Json]) -> bool:
+    """Whether a case has a wrong result if its query is read with a mistake."""
+    query = change(dict(case.query))
+    return query != case.query and judge(case, compute_result(query, case.rule)).verdict.is_difference
 
 
 def test_core_conformance_cases_find_known_mistakes():
     core = [case for path in FILES if path.parent.name == "core" for line in CASES[path] for case in split_line(line)]
-    found = {
-        name: [case.id for case in core if _differs(case, change(dict(case.query)))]
-        for name, change in MISTAKES.items()
-    }
-    assert [name for name, ids in found.items() if not ids] == []
+    assert [name for name, change in MISTAKES.items() if not any(_finds(case, change) for case in core)] == []

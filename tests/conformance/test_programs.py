@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import shutil
 import signal
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -13,30 +11,15 @@ import pytest
 
 from conformance_runs import RIGHT, make_cases, run_code, write_program, write_shape
 from tensor_reshape.conformance import programs
-from tensor_reshape.conformance.cases import list_cases
 from tensor_reshape.conformance.programs import (
-    End,
     Outcome,
     ProgramError,
     ProgramRunner,
-    build_function_command,
     exchange_lines,
     run_program,
-    split_command,
 )
-from tensor_reshape.conformance.results import judge_reply
 from tensor_reshape.conformance.verdicts import CaseVerdict
 
-NODE = """
-const lines = require('readline').createInterface({input: process.stdin});
-lines.on('line', (line) => {
-  const {id, question} = JSON.parse(line);
-  if (id === 'inferred/3@reshape') process.abort();
-  const dims = [question.data.shape.dims.reduce((a, b) => a * b, 1)];
-  console.log(JSON.stringify({id, answer: {shape: {dims}}}));
-});
-"""
-SHELL = 'while read -r line; do echo \'{"answer": {"shape": {"dims": [6]}}}\'; done'
 ANSWER = "write({'id': query['id'], **shape(6)})"
 
 LINES = [b"1", b"2", b"3"]
@@ -70,15 +53,6 @@ def test_answer_lines_with_unknown_ids_are_ignored():
     assert run_code(code)[0] == [RIGHT] * 5  # the first answer of a query counts
     with pytest.raises(ProgramError, match=r'it wrote \{"id": "xinferred/'):
         run_code("for query in queries(): write({'id': 'x' + query['id'], **shape(6)})")
-
-
-def test_conformance_program_may_send_its_name_and_versions():
-    code = """
-        write({'implementation': {'name': 'mine', 'versions': {'lib': '1'}}})
-        for query in queries(): write(shape(6))
-    """
-    answers, _, runner = run_code(code)
-    assert (answers, runner.introduction) == ([RIGHT] * 5, {"name": "mine", "versions": {"lib": "1"}})
 
 
 CRASHES = {
@@ -180,11 +154,6 @@ def test_conformance_program_that_exits_early_is_restarted(tmp_path: Path):
     assert [replies[case.id].record is not None for case in cases] == [True] * 5 + [False] * 195
 
 
-def test_missing_conformance_program_raises_an_error():
-    with pytest.raises(FileNotFoundError):
-        asyncio.run(ProgramRunner(("no-such-program",), 1).run(make_cases(1)))
-
-
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_parallel_conformance_jobs_divide_the_queries(jobs: int):
     code = "for query in queries(): write({'id': query['id'], **shape(6), 'pid': os.getpid()})"
@@ -193,41 +162,6 @@ def test_parallel_conformance_jobs_divide_the_queries(jobs: int):
     processes = [(replies[case.id].record or {})["pid"] for case in cases]
     assert len(set(processes)) == jobs
     assert all(process == processes[place % jobs] for place, process in enumerate(processes))
-
-
-@pytest.mark.parametrize(("program", "code"), [("node", NODE), ("sh", SHELL)])
-def test_conformance_program_may_be_written_in_any_language(program: str, code: str):
-    path = shutil.which(program)
-    if path is None:
-        pytest.skip(f"there is no {program} on this machine")
-    cases = make_cases(6)
-    command = (path, "-e" if program == "node" else "-c", code)
-    replies, _ = run_program(command, cases, 60)
-    verdicts = [judge_reply(case, replies[case.id]).verdict for case in cases]
-    crash = CaseVerdict.CRASH if program == "node" else CaseVerdict.AGREES
-    assert verdicts == [*[CaseVerdict.AGREES] * 3, crash, *[CaseVerdict.AGREES] * 2]
-
-
-def test_infer_command_agrees_with_all_core_conformance_cases():
-    cases = list_cases(["core"])
-    command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
-    replies, _ = run_program(command, cases, 60, 2)
-    results = [judge_reply(case, replies[case.id]) for case in cases]
-    assert [one for one in results if one.verdict is not CaseVerdict.AGREES] == []
-
-
-def test_conformance_command_is_split_like_in_a_shell():
-    assert split_command("mine --of 'two words'") == ["mine", "--of", "two words"]
-    for text in ("", "  ", "mine 'open"):
-        with pytest.raises(ValueError, match=r"is empty|is not complete"):
-            split_command(text)
-
-
-def test_conformance_function_is_named_by_module_and_function():
-    assert build_function_command("mine:answer")[-1] == "mine:answer"
-    for name in ("mine", "mine:", ":answer"):
-        with pytest.raises(ValueError, match="is named MODULE:FUNCTION"):
-            build_function_command(name)
 
 
 def run(code: str, start: float = 60, seconds: float = 60) -> tuple[Outcome, list[bytes]]:
@@ -241,15 +175,8 @@ def run(code: str, start: float = 60, seconds: float = 60) -> tuple[Outcome, lis
     return asyncio.run(exchange_lines(write_program(code), LINES, receive, start, seconds)), received
 
 
-def test_conformance_program_receives_all_lines_and_end_of_file():
-    outcome, received = run("for line in sys.stdin.read().split(): print('a' + line)")
-    assert (outcome.end, received) == (End.ANSWERED, [b"a1", b"a2", b"a3"])
-    outcome, received = run("sys.stdout.write('a1\\na2\\na3')")  # the last line needs no end
-    assert (outcome.end, received[-1]) == (End.ANSWERED, b"a3")
-
-
 def test_program_outcome_has_exit_code_and_last_standard_error_bytes():
-    assert run("print('a'); sys.exit('so it is')")[0] == Outcome(End.EXITED, 1, "so it is")
+    assert run("print('a'); sys.exit('so it is')")[0] == Outcome(CaseVerdict.CRASH, 1, "so it is")
     assert run("os.kill(os.getpid(), signal.SIGSEGV)")[0].code == -signal.SIGSEGV
     outcome, _ = run("sys.stderr.write('x' * 1000000 + 'end')")
     assert outcome.tail.endswith("xend")
@@ -257,23 +184,25 @@ def test_program_outcome_has_exit_code_and_last_standard_error_bytes():
 
 
 def test_conformance_program_without_output_is_stopped():
-    assert run("time.sleep(1000)", 0.2)[0].end is End.SILENT
-    assert run("print('a', flush=True); time.sleep(1000)", 60, 0.2)[0].end is End.SILENT
+    assert run("time.sleep(1000)", 0.2)[0].end is CaseVerdict.HANG
+    assert run("print('a', flush=True); time.sleep(1000)", 60, 0.2)[0].end is CaseVerdict.HANG
     # Lines that are not answers count as silence.
     outcome, received = run("while True: print('b', flush=True); time.sleep(0.01)", 0.5)
-    assert (outcome.end, set(received)) == (End.SILENT, {b"b"})
+    assert (outcome.end, set(received)) == (CaseVerdict.HANG, {b"b"})
 
 
 @pytest.mark.parametrize("written", ["'b' * 65536", "'b' * 65535 + '\\n'", "'\\n' * 1000"])
 def test_conformance_program_with_excessive_output_is_stopped(written: str):
     outcome, received = run(f"while True: sys.stdout.write({written})")
-    assert outcome.end is End.FLOODED
+    assert outcome.end is CaseVerdict.GARBAGE
     assert sum(map(len, received)) <= programs.MAX_STRAY_BYTES + programs._READ_BYTES
 
 
 def test_conformance_program_that_only_closes_its_output_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(programs, "_EXIT_SECONDS", 0.2)
-    assert run("os.close(1); os.close(2); sys.stdin.close(); time.sleep(1000)")[0] == Outcome(End.EXITED, None, "")
+    assert run("os.close(1); os.close(2); sys.stdin.close(); time.sleep(1000)")[0] == Outcome(
+        CaseVerdict.CRASH, None, ""
+    )
 
 
 def test_child_processes_of_a_conformance_program_are_killed(tmp_path: Path):
@@ -289,19 +218,3 @@ def test_child_processes_of_a_conformance_program_are_killed(tmp_path: Path):
         while Path(f"/proc/{child}/stat").read_text().split()[2] != "Z" and time.monotonic() < deadline:
             os.kill(child, 0)
     assert not Path(f"/proc/{child}").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
-
-
-async def test_conformance_program_is_killed_on_cancellation(tmp_path: Path):
-    path, received = tmp_path / "child", asyncio.Event()
-
-    def receive(_line: bytes) -> bool:
-        received.set()
-        return False
-
-    code = f"open({str(path)!r}, 'w').write(str(os.getpid())); print('b', flush=True); time.sleep(1000)"
-    exchange = asyncio.create_task(exchange_lines(write_program(code), LINES, receive, 60, 60))
-    await received.wait()
-    exchange.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await exchange
-    assert not Path(f"/proc/{path.read_text()}").exists()

@@ -11,13 +11,11 @@ from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
 from tensor_reshape.explorer.drawings import (
     LABEL_CHARACTERS,
-    Span,
     clip_label,
     count_cells,
     draw_answer,
     draw_question,
     draw_rejection,
-    draw_text,
     draw_title,
     escape_text,
     wrap_picture,
@@ -197,16 +195,6 @@ def test_svg_text_escapes_markup_and_unprintable_characters():
         assert not set(escape_text(text).replace("&lt;", "").replace("&amp;", "")) & set("<>\"'"), text
     for text in ("\x00", "\ufffe", "\ud800", "\u202e", "\n"):
         assert escape_text(text).startswith("\\"), ascii(text)
-
-
-def test_truncated_svg_label_ends_with_an_ellipsis():
-    assert clip_label("N" * 21) == "N" * 19 + "…"
-    assert clip_label("N" * 20) == "N" * 20
-
-
-def test_struck_out_svg_text_has_a_line_through_decoration():
-    text = fromstring(draw_text((0, 0), [Span("4"), Span("0", is_struck=True)]))
-    assert [span.get("text-decoration") for span in text] == ["line-through"]
 
 
 def test_standalone_svg_has_light_and_dark_colours():

@@ -31,20 +31,6 @@ def make_params() -> DimParams:
     return DimParams(["N", "p", "q"])
 
 
-def test_declared_reshape_output_shapes_are_read_from_nested_graphs():
-    assert read_shapes(make_model(), make_params()) == {
-        ("", "h"): (N, 5),
-        ("y.then_branch", "t"): (name_dim("p"), name_dim("q")),
-    }
-
-
-def test_strip_shapes_removes_only_reshape_output_shapes():
-    model = make_model()
-    strip_shapes(model)
-    assert read_shapes(model, make_params()) == {}
-    assert model.graph.output[1].type.tensor_type.HasField("shape")
-
-
 def test_written_shape_annotations_are_read_back():
     model, params = make_model(), make_params()
     strip_shapes(model)
@@ -67,13 +53,6 @@ def test_write_shapes_keeps_shapes_declared_in_the_model():
     model.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [None]))
     write_shapes(model, infer_model(make_model())[0], {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params)["", "h"] == (None,)
-
-
-def test_write_shapes_skips_tensors_of_unknown_type():
-    model, params = make_model(), make_params()
-    strip_shapes(model)
-    write_shapes(model, onnx.ModelProto(), {("", "h"): (N, 12)}, params)
-    assert read_shapes(model, params) == {}
 
 
 def test_rename_params_adds_a_suffix_to_unknown_dim_names():

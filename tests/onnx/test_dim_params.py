@@ -3,7 +3,7 @@
 import onnx
 import pytest
 
-from tensor_reshape.onnx.dim_params import DimParams, compute, list_words, read_formula
+from tensor_reshape.onnx.dim_params import DimParams, compute, read_formula
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, name_dim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
@@ -77,11 +77,6 @@ def test_equal_tensor_names_in_two_graphs_get_different_dim_names():
     assert [format_dim(dim) for (dim,) in dims] == ["v_dim_0", "v_dim_0_", "v_dim_0"]
 
 
-def test_bounded_dim_gets_a_name_in_the_onnx_model():
-    (dim,) = DimParams([]).name_dims(("", "x"), [parse_dim("1..")])
-    assert format_dim(dim) == "x_dim_0"
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -119,9 +114,3 @@ def test_formula_without_a_whole_value_has_none(text: str):
 )
 def test_other_text_is_no_formula(text: str):
     assert read_formula(text) is None
-
-
-def test_words_of_a_formula_are_not_its_functions():
-    formula = read_formula("floor(height/2)*floor(width/2) + 1")
-    assert formula is not None
-    assert list_words(formula) == {"height", "width"}

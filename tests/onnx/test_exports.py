@@ -54,8 +54,3 @@ def test_verdict_about_an_export_is_backed_by_its_runs(name: str):
 def test_exports_that_reject_sizes_are_not_ok():
     rejecting = {name for name, runs in RUNS.items() for run in runs if run.get("operator") == "Reshape"}
     assert rejecting == RESTRICTED | FROZEN
-
-
-def test_wrong_declared_shape_of_the_default_exporter_is_a_claim():
-    report = check_model(load("bidirectional.dynamo"))
-    assert report.claims[0].startswith("the model declares dim 1 of getitem as 5; its node gives ")

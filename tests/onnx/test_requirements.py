@@ -35,40 +35,57 @@ def list_lines(report: ModelReport) -> list[str]:
     return list(map(str, report.requirements))
 
 
-def test_frozen_batch_is_named():
-    report = check(reshape(1, 256), "float[batch,16,4,4] x")
-    assert list_lines(report) == ["batch = 1 (declared dynamic; node y)"]
-    assert report.verdict is ModelVerdict.FROZEN
+BRANCHES = """
+y = If (flag) <
+    then_branch = t () => (float[a,b] p) { s = Constant<value_ints=[2,12]>() p = Reshape(x, s) },
+    else_branch = e () => (float[c,d] q) { r = Constant<value_ints=[3,12]>() q = Reshape(x, r) }>
+"""
+COUNTED = "n = Shape<start=0,end=1>(x) r = Constant<value_ints=[-1,12,64]>() s = Concat<axis=0>(n, r) y = Reshape(x, s)"
+# the nodes, the inputs; the verdict, the requirements
+REQUIREMENTS: dict[tuple[str, str], tuple[ModelVerdict, list[str]]] = {
+    (reshape(1, 256), "float[batch,16,4,4] x"): (ModelVerdict.FROZEN, ["batch = 1 (declared dynamic; node y)"]),
+    (reshape(1, 256), "float[?,16,4,4] x"): (ModelVerdict.FROZEN, ["x_dim_0 = 1 (declared dynamic; node y)"]),
+    (reshape(0, 9, 8, 16), "float[batch,9,h,w] x"): (
+        ModelVerdict.RESTRICTED,
+        ["h*w = 128 unless batch = 0 (node y)"],
+    ),
+    (reshape(128) + reshape(8, 3, output="z", data="k"), "float[h,w] x, float[h,3] k"): (
+        ModelVerdict.FROZEN,
+        [
+            "h*w = 128 (node y)",
+            "h = 8 (declared dynamic; node z)",
+            "w = 16 (declared dynamic; node y)",
+        ],
+    ),
+    (reshape(-1, 6, 10, 64), "float[batch,seq,768] x"): (ModelVerdict.RESTRICTED, ["5 divides batch*seq (node y)"]),
+    (reshape(0, -1, 10, 64), "float[batch,seq,768] x"): (
+        ModelVerdict.RESTRICTED,
+        ["batch >= 1 (node y)", "5 divides seq (node y)"],
+    ),
+    **{
+        (reshape(*target), "float[batch,seq,768] x"): (ModelVerdict.OK, [])
+        for target in [(0, 0, 12, 64), (-1, 12, 64), (-1, 768)]
+    },
+    # a tensor must have elements
+    (COUNTED, "float[batch,seq,768] x"): (ModelVerdict.OK, ["batch >= 1 (node y)"]),
+    (" ".join(reshape(1, 256, output=name) for name in ("y", "a", "b", "c")), "float[batch,16,4,4] x"): (
+        ModelVerdict.FROZEN,
+        ["batch = 1 (declared dynamic; nodes y, a, b and 1 more)"],
+    ),
+    # a dim that is not an input dim
+    ("u = Unique(x) " + reshape(2, 3, data="u"), "float[batch] x"): (ModelVerdict.UNDECIDED, []),
+    (BRANCHES, "bool flag, float[n,12] x"): (
+        ModelVerdict.RESTRICTED,
+        ["n = 2 (if y.then_branch runs; node p)", "n = 3 (if y.else_branch runs; node q)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("model", REQUIREMENTS)
+def test_conditions_of_the_nodes_are_requirements_of_the_inputs(model: tuple[str, str]):
+    report = check(*model)
+    assert (report.verdict, list_lines(report), report.contradiction) == (*REQUIREMENTS[model], ())
     assert report.is_good
-
-
-def test_frozen_dim_without_a_name_is_named_after_its_tensor():
-    assert list_lines(check(reshape(1, 256), "float[?,16,4,4] x")) == ["x_dim_0 = 1 (declared dynamic; node y)"]
-
-
-def test_frozen_height_and_width_are_one_relation():
-    report = check(reshape(0, 9, 8, 16), "float[batch,9,h,w] x")
-    assert list_lines(report) == ["h*w = 128 unless batch = 0 (node y)"]
-    assert report.verdict is ModelVerdict.RESTRICTED
-
-
-def test_frozen_height_and_width_are_solved_with_two_nodes():
-    report = check(reshape(128) + reshape(8, 3, output="z", data="k"), "float[h,w] x, float[h,3] k")
-    assert list_lines(report) == [
-        "h*w = 128 (node y)",
-        "h = 8 (declared dynamic; node z)",
-        "w = 16 (declared dynamic; node y)",
-    ]
-
-
-def test_wrong_head_count_restricts_the_sequence_length():
-    report = check(reshape(-1, 6, 10, 64), "float[batch,seq,768] x")
-    assert list_lines(report) == ["5 divides batch*seq (node y)"]
-
-
-def test_minus_one_beside_a_copy_requires_a_copied_dim_above_zero():
-    report = check(reshape(0, -1, 10, 64), "float[batch,seq,768] x")
-    assert list_lines(report) == ["batch >= 1 (node y)", "5 divides seq (node y)"]
 
 
 def test_wrong_head_count_without_a_free_item_accepts_only_empty_inputs():
@@ -83,51 +100,6 @@ def test_two_nodes_with_different_values_contradict():
     )
     assert [(str(condition), node) for condition, node in report.contradiction] == [("n = 2", 0), ("n = 3", 2)]
     assert report.verdict is ModelVerdict.CONTRADICTION
-
-
-@pytest.mark.parametrize("target", [(0, 0, 12, 64), (-1, 12, 64), (-1, 768)])
-def test_dynamic_model_has_no_requirements(target: tuple[int, ...]):
-    report = check(reshape(*target), "float[batch,seq,768] x")
-    assert (report.requirements, report.contradiction, report.verdict) == ((), (), ModelVerdict.OK)
-
-
-def test_requirement_that_a_tensor_has_elements_keeps_the_verdict_ok():
-    nodes = (
-        "n = Shape<start=0, end=1>(x) r = Constant<value_ints=[-1,12,64]>() s = Concat<axis=0>(n, r) y = Reshape(x, s)"
-    )
-    report = check(nodes, "float[batch,seq,768] x")
-    assert list_lines(report) == ["batch >= 1 (node y)"]
-    assert report.verdict is ModelVerdict.OK
-
-
-def test_same_requirement_of_many_nodes_is_one_line():
-    nodes = " ".join(reshape(1, 256, output=name) for name in ("y", "a", "b", "c"))
-    assert list_lines(check(nodes, "float[batch,16,4,4] x")) == [
-        "batch = 1 (declared dynamic; nodes y, a, b and 1 more)"
-    ]
-
-
-def test_dim_that_is_not_an_input_dim_is_not_a_requirement():
-    report = check("u = Unique(x) " + reshape(2, 3, data="u"), "float[batch] x")
-    assert report.requirements == ()
-    assert [len(finding.answer.conditions) for finding in report.findings] == [1]  # type: ignore[union-attr]
-
-
-BRANCHES = """
-y = If (flag) <
-    then_branch = t () => (float[a,b] p) { s = Constant<value_ints=[2,12]>() p = Reshape(x, s) },
-    else_branch = e () => (float[c,d] q) { r = Constant<value_ints=[3,12]>() q = Reshape(x, r) }>
-"""
-
-
-def test_requirements_of_branches_apply_only_if_the_branch_runs():
-    report = check(BRANCHES, "bool flag, float[n,12] x")
-    assert list_lines(report) == ["n = 2 (if y.then_branch runs; node p)", "n = 3 (if y.else_branch runs; node q)"]
-
-
-def test_requirements_of_two_branches_do_not_contradict():
-    report = check(BRANCHES, "bool flag, float[n,12] x")
-    assert (report.verdict, report.contradiction) == (ModelVerdict.RESTRICTED, ())
 
 
 def test_requirement_is_converted_to_json():
@@ -163,59 +135,39 @@ def list_demands(*conditions: Condition) -> list[Demand]:
     return [Demand(condition, node) for node, condition in enumerate(conditions)]
 
 
-def list_values(*conditions: Condition) -> dict[str, int]:
-    return {name: value for name, (value, _) in solve(list_demands(*conditions)).values.items()}
-
-
 def list_bad_nodes(*conditions: Condition, positive: frozenset[str] = frozenset()) -> list[int]:
     return [demand.node for demand in find_contradiction(list_demands(*conditions), positive)]
 
 
-def test_value_of_one_name_solves_a_product():
-    assert list_values(equate("ab", 6), equate("a", 2)) == {"a": 2, "b": 3}
+A_FOR_ELEMENTS = equate("a", 2)._replace(unless_zero=multiply(1, "b"))
+VALUES: list[tuple[list[Condition], dict[str, int]]] = [
+    ([equate("ab", 6), equate("a", 2)], {"a": 2, "b": 3}),
+    ([equate("aa", 4)], {"a": 2}),
+    ([divide(2, "a"), divide(3, "a"), Condition(ConditionKind.RANGE, multiply(1, "a"), None, 1)], {"a": 6}),
+    # a condition for tensors with elements
+    ([A_FOR_ELEMENTS], {}),
+    ([A_FOR_ELEMENTS, equate("b", 3)], {"a": 2, "b": 3}),
+    ([A_FOR_ELEMENTS, equate("b", 0)], {"b": 0}),
+]
+CONTRADICTIONS: list[tuple[list[Condition], list[int]]] = [
+    ([equate("b", 4), equate("a", 2), equate("a", 3)], [1, 2]),
+    ([equate("a", 3), divide(2, "a")], [0, 1]),
+    ([equate("aa", 5)], [0]),
+    ([equate("ab", 6), equate("c", 1), equate("a", 2), equate("b", 2)], [0, 2, 3]),
+    # the smallest set of nodes
+    ([equate("ab", 6), equate("a", 2), equate("b", 2), equate("c", 1), equate("c", 2)], [3, 4]),
+    ([equate("ab", 0)], []),
+]
 
 
-def test_square_of_a_name_is_solved():
-    assert list_values(equate("aa", 4)) == {"a": 2}
-
-
-def test_divisors_of_a_name_are_combined():
-    assert list_values(divide(2, "a"), divide(3, "a"), Condition(ConditionKind.RANGE, multiply(1, "a"), None, 1)) == {
-        "a": 6
-    }
-
-
-def test_different_values_of_a_name_contradict():
-    assert list_bad_nodes(equate("b", 4), equate("a", 2), equate("a", 3)) == [1, 2]
-
-
-def test_value_and_divisor_of_a_name_contradict():
-    assert list_bad_nodes(equate("a", 3), divide(2, "a")) == [0, 1]
-
-
-def test_square_without_a_root_contradicts():
-    assert list_bad_nodes(equate("aa", 5)) == [0]
-
-
-def test_contradiction_of_three_conditions_names_all_of_them():
-    assert list_bad_nodes(equate("ab", 6), equate("c", 1), equate("a", 2), equate("b", 2)) == [0, 2, 3]
+def test_values_follow_from_several_conditions():
+    found = [solve(list_demands(*conditions)).values for conditions, _ in VALUES]
+    assert [{name: value for name, (value, _) in values.items()} for values in found] == [row for _, row in VALUES]
 
 
 def test_contradiction_names_the_smallest_set_of_nodes():
-    found = list_bad_nodes(equate("ab", 6), equate("a", 2), equate("b", 2), equate("c", 1), equate("c", 2))
-    assert found == [3, 4]
-
-
-def test_product_of_zero_contradicts_positive_names():
-    assert list_bad_nodes(equate("ab", 0)) == []
+    assert [list_bad_nodes(*conditions) for conditions, _ in CONTRADICTIONS] == [row for _, row in CONTRADICTIONS]
     assert list_bad_nodes(equate("ab", 0), positive=frozenset("ab")) == [0]
-
-
-def test_condition_for_tensors_with_elements_waits_for_positive_names():
-    condition = equate("a", 2)._replace(unless_zero=multiply(1, "b"))
-    assert list_values(condition) == {}
-    assert list_values(condition, equate("b", 3)) == {"a": 2, "b": 3}
-    assert list_values(condition, equate("b", 0)) == {"b": 0}
 
 
 def relate(kind: ConditionKind, left: Expression, right: Expression, zero: Expression | None) -> Condition:

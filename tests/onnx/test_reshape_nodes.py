@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx import helper, parser
 
 from tensor_reshape.onnx.dim_params import DimParams
-from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_copying_items, name_graph
+from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_copying_items
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dims
 from tensor_reshape.rules.notation import parse_shape
 
@@ -125,12 +125,6 @@ def test_values_shadowed_or_in_sibling_graphs_are_unknown():
     ]:
         nodes = find(parse(f"{CONSTANT} {IF.replace(old, new)}", inputs="float[N,3,4] x, bool c"))
         assert nodes[1].shape is None, new
-
-
-def test_nested_onnx_graph_name_contains_its_outer_graphs():
-    names = [name_graph(graph, ["z"], "", "then_branch") for graph in ("", "y.body")]
-    assert names == ["z.then_branch", "y.body/z.then_branch"]
-    assert name_graph("", ["", "z"], "", "body") == "z.body"
 
 
 def test_cyclic_onnx_graph_is_read_only_once():

@@ -75,7 +75,10 @@ def infer(connection: Connection, *, local: bool, **options: Any) -> None:
 
 def _answer(client: "Client | None", *, batch: BinaryIO | None, as_json: bool, **options: object) -> None:
     if batch is not None:
-        _reject_options(options)
+        # If an option is not given, its value is None, or False for a flag.
+        given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
+        if given:
+            raise click.UsageError(f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}")
         _print_batch(batch, client)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
@@ -86,13 +89,6 @@ def _answer(client: "Client | None", *, batch: BinaryIO | None, as_json: bool, *
     click.echo(
         json.dumps(answer.to_json()) if as_json else "\n".join(map(escape_unprintable, _format_answer(answer, query)))
     )
-
-
-def _reject_options(options: dict[str, object]) -> None:
-    # If an option is not given, its value is None, or False for a flag.
-    given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
-    if given:
-        raise click.UsageError(f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}")
 
 
 def _build_query(

@@ -89,28 +89,23 @@ def open_client(server: str, options: Mapping[str, Any], timeout: float) -> "Cli
         raise click.UsageError(f"--token-file {token['token_file']}: {error}") from None
 
 
-def explain_loss(error: UnavailableError, *, has_local: bool) -> UnavailableError:
-    """Returns the error of a command that reached no server, with the options that can help."""
-    return UnavailableError(_advise(error.message, has_local=has_local), error.code)
+def explain_failure(
+    error: CallTimeoutError | UnavailableError, *, has_local: bool
+) -> CallTimeoutError | UnavailableError:
+    """Returns the error of a command that got no response, with the options that can help.
 
-
-def explain_timeout(error: CallTimeoutError) -> CallTimeoutError:
-    """Returns the error of a command whose time has passed, with the time and the options that can help.
-
-    If a proxy has ended the call earlier, the text of the proxy is kept.
+    If a proxy has ended the call before the time has passed, its text is kept.
     """
-    if error.seconds is None:
-        return error
-    text = f"no response within {error.seconds:g} s" + (f"; {error.fault}" if error.fault else "")
-    advised = _advise(text, has_local=False)
-    return CallTimeoutError(f"{text}. Allow more time with --timeout" if advised == text else advised, error.code)
-
-
-def _advise(text: str, *, has_local: bool) -> str:
-    advice = next((advice for sign, advice in _ADVICE.items() if sign in text), "")
+    text, advice = error.message, ""
+    if isinstance(error, CallTimeoutError):
+        if error.seconds is None:
+            return error
+        advice = "Allow more time with --timeout"
+        text = f"no response within {error.seconds:g} s" + (f"; {error.fault}" if error.fault else "")
+    advice = next((better for sign, better in _ADVICE.items() if sign in text), advice)
     if has_local and _NO_SERVER in text:
         advice += ", or add --local, which needs no server"
-    return f"{text}. {advice}" if advice else text
+    return type(error)(f"{text}. {advice}" if advice else text, error.code)
 
 
 def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials | None":
@@ -170,10 +165,8 @@ class Connection(NamedTuple):
         with open_client(self.server, self.options, self.timeout) as client:
             try:
                 yield client
-            except CallTimeoutError as error:
-                raise explain_timeout(error) from None
-            except UnavailableError as error:
-                raise explain_loss(error, has_local=self.has_local) from None
+            except (CallTimeoutError, UnavailableError) as error:
+                raise explain_failure(error, has_local=self.has_local) from None
 
 
 def _prepare_grpc() -> None:

@@ -59,7 +59,9 @@ class Dims(_Type):
     def _parse(self, text: str) -> Sequence[int | None] | None:
         """Returns the dims, or None if the text is not a shape."""
         items = split_items(text)
-        if items is None or not all(self._is_dim(item.text) for item in items):
+        if items is None or not all(
+            _NUMBER.fullmatch(one.text) or (self._unknown and one.text == "?") for one in items
+        ):
             return None
         return tuple(None if item.text == "?" else int(item.text) for item in items)
 
@@ -70,9 +72,6 @@ class Dims(_Type):
             return f"write {with_commas}"
         example = "or ? for any dim, for example 2,3,?" if self._unknown else "for example 2,3,-1"
         return f"write numbers separated by commas, {example}"
-
-    def _is_dim(self, text: str) -> bool:
-        return _NUMBER.fullmatch(text) is not None or (text == "?" and self._unknown)
 
 
 class PartialShape(NamedTuple):
@@ -195,12 +194,7 @@ DATA_TYPE = Word("type", DataType, find_data_type)
 """The parameter type of a data type, given by its name in the specifications or in numpy."""
 
 
-def _find_operation_name(text: str) -> str | None:
-    operation = find_operation(text)
-    return None if operation is None else operation.name
-
-
-OPERATION_NAME = Word("operation", SHAPE_OPERATIONS, _find_operation_name)
+OPERATION_NAME = Word("operation", SHAPE_OPERATIONS, lambda text: getattr(find_operation(text), "name", None))
 """The parameter type of an operation, given in any usual spelling. The value is its name in the SDK."""
 
 

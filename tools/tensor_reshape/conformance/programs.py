@@ -33,7 +33,6 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum, auto
 from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Case
@@ -60,33 +59,18 @@ _TAIL_BYTES = 4096
 _EXIT_SECONDS = 5.0
 
 
-class End(Enum):
-    """The reason for which an exchange with a program ended."""
-
-    ANSWERED = auto()
-    """All lines are answered."""
-
-    EXITED = auto()
-    """The program ended."""
-
-    SILENT = auto()
-    """No answer arrived in time."""
-
-    FLOODED = auto()
-    """The program wrote too much that is not an answer."""
-
-
 class Outcome(NamedTuple):
     """The way in which an exchange with a program ended.
 
     Attributes:
-        end: the reason why the exchange ended.
+        end: None if the program has answered each line. It is HANG if no answer arrived in time, GARBAGE if the program
+            wrote too much that is not an answer, and CRASH if it ended.
         code: the exit code of the program, or -N if the signal N ended it. The code is None if the program had not
             ended by itself.
         tail: the last part of the program's standard error.
     """
 
-    end: End
+    end: CaseVerdict | None
     code: int | None
     tail: str
 
@@ -120,7 +104,7 @@ async def exchange_lines(
         process.stdin.write(b"".join(line + b"\n" for line in lines))
         process.stdin.close()  # asyncio closes the standard input of the program when all lines are written
         end = await _receive_all(process.stdout, len(lines), receive, start, seconds)
-        if end is End.EXITED:
+        if end is CaseVerdict.CRASH:
             await _await_exit(process, reading)
         return Outcome(end, process.returncode, tail.decode(errors="replace").strip())
     finally:
@@ -131,7 +115,7 @@ async def exchange_lines(
 
 async def _receive_all(
     stream: asyncio.StreamReader, unanswered: int, receive: Callable[[bytes], bool], start: float, seconds: float
-) -> End:
+) -> CaseVerdict | None:
     now = asyncio.get_running_loop().time
     deadline = now() + start
     stray_bytes = stray_lines = 0  # the counters for output without an answer start again after each answer
@@ -140,11 +124,11 @@ async def _receive_all(
             async with asyncio.timeout_at(deadline):
                 line = await stream.readline()
         except TimeoutError:
-            return End.SILENT
+            return CaseVerdict.HANG
         except ValueError:  # the line is longer than MAX_LINE_BYTES
-            return End.FLOODED
+            return CaseVerdict.GARBAGE
         if not line:
-            return End.EXITED
+            return CaseVerdict.CRASH
         if line != b"\n" and receive(line.removesuffix(b"\n")):
             unanswered -= 1
             stray_bytes = stray_lines = 0
@@ -152,10 +136,10 @@ async def _receive_all(
             continue
         stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
         if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
-            return End.FLOODED
+            return CaseVerdict.GARBAGE
         if now() >= deadline:  # the timeout does not expire while output lines are ready to be read
-            return End.SILENT
-    return End.ANSWERED
+            return CaseVerdict.HANG
+    return None
 
 
 async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
@@ -379,24 +363,17 @@ def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> ProgramRe
     """Returns the reply to the case during which an exchange ended."""
     last = outcome.tail.splitlines()[-1:] or [""]
     details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
-    match outcome.end:
-        case End.SILENT:
-            return ProgramReply(None, CaseVerdict.HANG, f"no answer in {seconds:g} s{details}")
-        case End.FLOODED:
-            return ProgramReply(None, CaseVerdict.GARBAGE, f"too many lines that are not answers{details}")
-        case _ if outcome.code:
-            return ProgramReply(None, CaseVerdict.CRASH, f"{_describe_code(outcome.code)}{details}")
-        case _:
-            return ProgramReply(None, CaseVerdict.GARBAGE, f"the program ended without an answer{details}")
-
-
-def _describe_code(code: int) -> str:
-    if code > 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
+    failure, why = outcome.end or CaseVerdict.GARBAGE, "the program ended without an answer"
+    if failure is CaseVerdict.HANG:
+        why = f"no answer in {seconds:g} s"
+    elif failure is CaseVerdict.GARBAGE:
+        why = "too many lines that are not answers"
+    elif outcome.code:
+        names = {-number: number.name for number in signal.Signals}
+        why = f"exit code {outcome.code}" if outcome.code > 0 else names.get(outcome.code, f"signal {-outcome.code}")
+    else:
+        failure = CaseVerdict.GARBAGE
+    return ProgramReply(None, failure, f"{why}{details}")
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tensor_reshape.conformance.cases import Case
 from tensor_reshape.conformance.programs import ProgramReply
 from tensor_reshape.conformance.verdicts import CaseVerdict, Judgement, judge
-from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_dims
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, find_bounds, format_dim
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import ONNX_RESHAPE
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
@@ -134,7 +134,7 @@ def describe_query(query: Json) -> str:
     data, target = question.get("data", {}), question.get("shape")
     operation = str(question.get("operation")).removeprefix("OPERATION_").lower()
     shape = {"dims": data.get("dims", [])} if "data" in data else data.get("shape")
-    parts = [f"{operation} of {_describe_shape(shape)} to {_describe_target(target)}"]
+    parts = [f"{operation} of {_describe_shape(shape)} to {_describe_shape(target, is_target=True)}"]
     if "specialZero" in question:
         parts.append(f"special_zero {str(question['specialZero']).lower()}")
     if question.get("expectedShape") is not None:
@@ -172,36 +172,26 @@ def describe_answer(answer: Json | None) -> str:
     return ", ".join(parts)
 
 
-def _describe_shape(shape: Json | None) -> str:
+def _describe_shape(shape: Json | None, *, is_target: bool = False) -> str:
     """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`; `[...]` if its rank is unknown."""
     if shape is None:
         return "[...]"
     try:
+        if is_target:
+            return _format(decode_target(ONNX_RESHAPE, read_message(reshape_pb2.TargetShape, shape)))
         return _format(decode_dims(read_message(tensor_pb2.Shape, shape), "dims"))
-    except ReshapeError:  # a number of more than 64 bits
-        return _shorten(shape.get("dims"))
-
-
-def _describe_target(shape: Json | None) -> str:
-    """Returns a requested shape in the usual notation; `[...]` if its length is unknown."""
-    if shape is None:
-        return "[...]"
-    try:
-        return _format(decode_target(ONNX_RESHAPE, read_message(reshape_pb2.TargetShape, shape)))
     except ReshapeError:  # a number of more than 64 bits, or too many items
-        return _shorten(shape.get("items"))
+        return _shorten(shape.get("items" if is_target else "dims"))
 
 
 def _format(dims: Sequence[AnyDim]) -> str:
-    return _cut(f"[{', '.join(map(_describe_dim, dims))}]")
-
-
-def _describe_dim(dim: AnyDim) -> str:
-    """Returns a dim in the usual notation, with the bounds of a name."""
-    if not isinstance(dim, Dim) or dim.expression is None:
-        return format_dim(dim)
-    bounds = format_dims([Dim(dim.bounds)])[1:-1]
-    return format_dim(dim) if bounds in {"?", "0.."} else f"{dim.expression} ({bounds})"
+    """Returns dims in the usual notation, with the bounds of names."""
+    texts = []
+    for dim in dims:
+        bounds = Dim(find_bounds(dim))
+        is_bounded = isinstance(dim, Dim) and dim.expression is not None and bounds != Dim(ANY)
+        texts.append(f"{format_dim(dim)} ({bounds})" if is_bounded else format_dim(dim))
+    return _cut(f"[{', '.join(texts)}]")
 
 
 def _shorten(value: object) -> str:

@@ -98,11 +98,11 @@ class Unsupported(NamedTuple):
     why: str
 
 
-Answer: TypeAlias = GivenShape | Unsupported | None
+GivenAnswer: TypeAlias = GivenShape | Unsupported | None
 """None is a rejection. Its reason is not compared."""
 
 
-def read_answer(record: Json) -> Answer:
+def read_answer(record: Json) -> GivenAnswer:
     """Returns the answer in a JSON record."""
     parts = [key for key in _KEYS if record.get(key) is not None]
     if not parts:
@@ -133,13 +133,16 @@ def _read_output(value: object) -> GivenShape:
 def _read_shape(value: object) -> GivenShape:
     for path, limit in (("shape.dims", _MAX_DIMS), ("shape.partial", _MAX_DIMS), ("conditions", _MAX_CONDITIONS)):
         _check_count(value, path, limit)
-    invalid = _find_invalid(value)
+    listed = _get(value, "shape.dims")
+    # An answer with numbers that no dim has is readable, but wrong. A message can hold only some of these numbers.
+    dims = listed if isinstance(listed, list) else []
+    invalid = {index: dim for index, dim in enumerate(dims) if type(dim) is int and not -1 <= dim <= MAX_DIM}
+    if isinstance(value, Mapping) and invalid:
+        possible = [0 if index in invalid else dim for index, dim in enumerate(dims)]
+        value = {**value, "shape": {**value["shape"], "dims": possible}}
     try:
-        answer = read_infer_response(
-            read_message(
-                reshape_pb2.InferShapeResponse, _replace_invalid(value, invalid), "answer", ignores_unknown=True
-            )
-        )
+        message = read_message(reshape_pb2.InferShapeResponse, value, "answer", ignores_unknown=True)
+        answer = read_infer_response(message)
         for index, condition in enumerate(answer.conditions):
             _check_condition(condition, f"conditions[{index}]")
     except ReshapeError as error:
@@ -148,24 +151,9 @@ def _read_shape(value: object) -> GivenShape:
         raise InvalidAnswerError("a condition must have the kind KIND_EQUAL, KIND_DIVIDES or KIND_RANGE")
     if any(find_bounds(dim).is_empty for dim in answer.dims or ()):
         raise InvalidAnswerError("a dim of the shape has bounds that contain no value")
-    is_listed = any(_get(value, key) is not None for key in _CONDITIONS)
-    dims = None if answer.dims is None else tuple(invalid.get(index, dim) for index, dim in enumerate(answer.dims))
-    return GivenShape(dims, None, answer.conditions if is_listed else None, answer.conditions_complete)
-
-
-def _find_invalid(value: object) -> dict[int, int]:
-    """Returns the numbers of a shape that no dim has, by index. Such an answer is readable, but wrong."""
-    dims = _get(value, "shape.dims")
-    listed = enumerate(dims if isinstance(dims, list) else ())
-    return {index: dim for index, dim in listed if type(dim) is int and not -1 <= dim <= MAX_DIM}
-
-
-def _replace_invalid(value: object, invalid: Mapping[int, int]) -> object:
-    """Returns the answer with a 0 for each invalid number, because a message can hold only some of them."""
-    if not isinstance(value, Mapping) or not invalid:
-        return value
-    dims = [0 if index in invalid else dim for index, dim in enumerate(value["shape"]["dims"])]
-    return {**value, "shape": {**value["shape"], "dims": dims}}
+    conditions = answer.conditions if any(_get(value, key) is not None for key in _CONDITIONS) else None
+    given = None if answer.dims is None else tuple(invalid.get(index, dim) for index, dim in enumerate(answer.dims))
+    return GivenShape(given, None, conditions, answer.conditions_complete)
 
 
 def _check_condition(condition: Condition, path: str) -> None:
@@ -235,30 +223,19 @@ def judge(case: Case, record: Json) -> Judgement:
 def _judge_parts(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[Judgement]:
     """Yields a judgement of each part of an answer. Of these judgements, the worst one counts."""
     yield AGREES
-    yield from _judge_bytes(right.data, answer.data)
-    if right.dims is None or answer.dims is None:
-        yield _judge_rank(right.dims, answer.dims)
+    if right.data is not None and answer.data is None:
+        yield Judgement(CaseVerdict.WEAKER, "nothing was executed")
+    elif right.data is not None and answer.data is not None and right.data != answer.data:
+        yield Judgement(CaseVerdict.WRONG_BYTES, f"the bytes are {answer.data.hex()[:_MAX_QUOTED]}")
+    if answer.dims is None:
+        yield AGREES if right.dims is None else Judgement(CaseVerdict.WEAKER, "its rank is unknown")
+    elif right.dims is None:  # outputs with several ranks are possible
+        yield Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, but any rank is possible")
     elif len(right.dims) != len(answer.dims):
         yield Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
         yield from _judge_dims(read_case_question(case.query), right.dims, answer.dims)
         yield from _judge_conditions(case, right, answer)
-
-
-def _judge_bytes(right: bytes | None, answer: bytes | None) -> Iterator[Judgement]:
-    if right is not None and answer is None:
-        yield Judgement(CaseVerdict.WEAKER, "nothing was executed")
-    elif right is not None and answer is not None and right != answer:
-        yield Judgement(CaseVerdict.WRONG_BYTES, f"the bytes are {answer.hex()[:_MAX_QUOTED]}")
-
-
-def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | None) -> Judgement:
-    if right is None and answer is None:
-        return AGREES
-    if answer is None:
-        return Judgement(CaseVerdict.WEAKER, "its rank is unknown")
-    # If the rank is unknown in the correct answer, outputs with several ranks are possible.
-    return Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer)}, but any rank is possible")
 
 
 def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[Judgement]:
@@ -330,7 +307,9 @@ def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim)
     if isinstance(want, int) and not theirs.holds(want):
         yield Judgement(CaseVerdict.WRONG_SHAPE, text)
         return
-    for part in _list_excluded(ours, theirs):
+    below = Interval(ours.min, theirs.min - 1).meet(ours)
+    above = [] if theirs.max is None else [Interval(theirs.max + 1, None).meet(ours)]
+    for part in (part for part in (below, *above) if not part.is_empty):
         instance = find_outside(question, index, part)
         if instance is None:
             yield Judgement(CaseVerdict.TIGHTER, text)
@@ -343,13 +322,6 @@ def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim)
 def _describe(dim: AnyDim) -> str:
     named = isinstance(dim, Dim) and dim.expression is not None
     return f"{format_dim(dim)} ({format_dim(Dim(find_bounds(dim)))})" if named else format_dim(dim)
-
-
-def _list_excluded(ours: Interval, theirs: Interval) -> Iterator[Interval]:
-    """Yields the ranges of values in `ours` that are below or above `theirs`."""
-    below = Interval(ours.min, theirs.min - 1).meet(ours)
-    above = None if theirs.max is None else Interval(theirs.max + 1, None).meet(ours)
-    yield from (part for part in (below, above) if part is not None and not part.is_empty)
 
 
 def _find_name(dim: AnyDim, known: frozenset[str]) -> Expression | None:

@@ -10,21 +10,18 @@ Invariants:
 - The package is not used for a model with long lists, because it makes a name for each item that it does not know.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, partial
-from typing import TypeAlias
 
 import onnx
 import onnx_ir
 from onnx_shape_inference import infer_symbolic_shapes
 
-from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.dim_params import DimParams, DimsByKey, Key
 from tensor_reshape.onnx.models import has_long_lists, list_subgraphs
 from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes, name_graph
 from tensor_reshape.rules.dims import AnyDim
-
-Shapes: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
 _MAX_CHARACTERS = 100  # of a formula that the package reads, because it has no limit of time
 _MAX_NAMES = 1 << 14  # a check with so many names takes about a second longer
@@ -82,7 +79,7 @@ def strip_shapes(model: onnx.ModelProto) -> None:
                 info.type.tensor_type.ClearField("shape")
 
 
-def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes, params: DimParams) -> None:
+def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: DimsByKey, params: DimParams) -> None:
     """Writes shapes of Reshape outputs into a model, except for dims that the model declares.
 
     Args:
@@ -105,23 +102,17 @@ def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: Shapes,
                 continue
             info = infos.get(name) or graph.value_info.add(name=name)
             info.type.tensor_type.elem_type = data_type
-            _fill_shape(info.type.tensor_type, params.write_shape(shapes[path, name]))
+            own, inferred = info.type.tensor_type.shape, params.write_shape(shapes[path, name])
+            if not info.type.tensor_type.HasField("shape"):
+                own.CopyFrom(inferred)
+            # If the model declares a wrong rank, the annotations do not change it.
+            for dim, other in zip(own.dim, inferred.dim, strict=False) if len(own.dim) == len(inferred.dim) else ():
+                if dim.WhichOneof("value") is None:
+                    dim.CopyFrom(other)
 
 
 def _list_outputs(graph: onnx.GraphProto) -> dict[str, None]:
     return dict.fromkeys(node.output[0] for node in graph.node if is_reshape(node))
-
-
-def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> None:
-    """Writes the unknown dims of a shape, and leaves the declared dims unchanged."""
-    if not tensor.HasField("shape"):
-        tensor.shape.CopyFrom(shape)
-        return
-    if len(tensor.shape.dim) != len(shape.dim):
-        return  # if the model declares a wrong rank, the annotations do not change it
-    for own, other in zip(tensor.shape.dim, shape.dim, strict=True):
-        if own.WhichOneof("value") is None:
-            own.CopyFrom(other)
 
 
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:

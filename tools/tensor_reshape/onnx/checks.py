@@ -13,17 +13,15 @@ Invariants:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import onnx
 
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.annotations import (
-    Shapes,
     add_symbols,
     list_graphs,
     read_shapes,
@@ -37,10 +35,9 @@ from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import ModelError, ModelLike, ModelSource, expand_model, infer_model, load_model
 from tensor_reshape.onnx.openvino_ir import read_ir
 from tensor_reshape.onnx.probes import SECONDS, probe
-from tensor_reshape.onnx.profiles import ProfileReport, run_profile
-from tensor_reshape.onnx.profiles import Shapes as ProfileShapes
+from tensor_reshape.onnx.profiles import ProfileReport, ProfileShapes, run_profile
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
-from tensor_reshape.onnx.requirements import NodeConditions, find_requirements, list_dim_names
+from tensor_reshape.onnx.requirements import find_requirements, list_dim_names
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
 from tensor_reshape.rules.dims import AnyDim, Interval
 from tensor_reshape.rules.errors import ReshapeError
@@ -51,31 +48,6 @@ Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
 _MAX_ROUNDS = 8  # each round finds at least one more dim, and runs the shape inference of onnx once
 _MAX_ALL_ROUNDS = 64
-
-
-class _Round(NamedTuple):
-    """The Reshape nodes and their answers in one round of the check."""
-
-    nodes: list[ReshapeNode]
-    answers: list[Answer]
-
-    def list_conditions(self) -> list[NodeConditions]:
-        """Returns the conditions of each node. A rejected node has none."""
-        return [
-            NodeConditions(
-                node.label,
-                node.graph,
-                frozenset(list_dim_names([*self._find_data(node), *(node.shape or ())])),
-                () if isinstance(answer, ReshapeError) else answer.conditions,
-            )
-            for node, answer in zip(self.nodes, self.answers, strict=True)
-        ]
-
-    def _find_data(self, node: ReshapeNode) -> Sequence[AnyDim]:
-        """Returns the dims of the data. If an earlier node outputs the data, the dims of this output are included."""
-        linked = None if node.data_from is None else self.answers[node.data_from]
-        dims = None if linked is None or isinstance(linked, ReshapeError) else linked.dims
-        return [*(node.data or ()), *(dims or ())]
 
 
 def check_model(source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: float = SECONDS) -> ModelReport:
@@ -186,14 +158,13 @@ def _check_once(
     inferred = read_shapes(current, params)
     if uses_formulas:
         add_symbols(current, expanded, params)
-    last = _infer_in_rounds(probed, current, params, ask, uses_formulas=uses_formulas)
+    nodes, answers = _infer_in_rounds(probed, current, params, ask, uses_formulas=uses_formulas)
     findings = [
         _judge(node, answer, declared.get(node.key), inferred.get(node.key), params)
-        for node, answer in zip(last.nodes, last.answers, strict=True)
+        for node, answer in zip(nodes, answers, strict=True)
     ]
-    requirements, contradiction = find_requirements(
-        last.list_conditions(), _list_input_names(expanded, params), params.formulas
-    )
+    names = _list_input_names(expanded, params)
+    requirements, contradiction = find_requirements(nodes, answers, names, params.formulas)
     is_wrong = False
     report = ModelReport(
         findings=tuple(findings),
@@ -241,28 +212,34 @@ def _read_params(model: onnx.ModelProto, bounds: Mapping[str, Interval]) -> DimP
 
 def _infer_in_rounds(
     source: ModelSource, inferred: onnx.ModelProto, params: DimParams, ask: Ask, *, uses_formulas: bool
-) -> _Round:
-    """Infers the shapes in rounds.
+) -> tuple[list[ReshapeNode], list[Answer]]:
+    """Returns the Reshape nodes, and the answer for each of them, after as many rounds as find new dims.
 
     onnx infers again after each round. The model of `source` has no shapes of Reshape outputs.
     """
     least, corrected, model = None, set[Key](), source.model
     for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
-        last = _Round(nodes, _infer_all([_build_query(node, params, source.operation) for node in nodes], ask))
+        answers = _infer_all([_build_query(node, params, source.operation) for node in nodes], ask)
         count = sum(
-            0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params) for answer in last.answers
+            0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params) for answer in answers
         )
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
         # are therefore used only after onnx has received our result for this node.
         copying = {node.key for node in nodes if node.copying}
         if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
-            return last
+            return nodes, answers
         least, corrected = count, corrected | copying
         # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred
         # before.
         strip_shapes(model)
-        write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
+        # Unknown dims of copying nodes get new names, so that onnx does not create other names for them.
+        shapes = {
+            node.key: params.name_dims(node.key, answer.dims) if node.key in corrected else answer.dims
+            for node, answer in zip(nodes, answers, strict=True)
+            if not isinstance(answer, ReshapeError) and answer.dims is not None
+        }
+        write_shapes(model, inferred, shapes, params)
         inferred, _note = infer_model(model)
         rename_params(inferred, params, f"_onnx{turn}")
         if uses_formulas:
@@ -313,19 +290,6 @@ def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
     return 1 + MAX_RANK if dims is None else sum(map(params.is_open, dims))
 
 
-def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -> Shapes:
-    """Returns the output shapes from the answers.
-
-    Unknown dims of nodes in `corrected` get new names, so that onnx does not create other names for them.
-    """
-    return {
-        key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
-        for node, answer in zip(last.nodes, last.answers, strict=True)
-        for key in [node.key]
-        if not isinstance(answer, ReshapeError) and answer.dims is not None
-    }
-
-
 def _judge(
     node: ReshapeNode,
     answer: Answer,
@@ -333,25 +297,18 @@ def _judge(
     inferred: tuple[AnyDim, ...] | None,
     params: DimParams,
 ) -> Finding:
-    sources: Mapping[str, tuple[AnyDim, ...] | None] = {"the model": declared, "onnx": inferred}
     disagreements: tuple[str, ...] = ()
-    if isinstance(answer, ReshapeError):
-        verdict = Verdict.REJECTED
-    else:
-        found = (find_disagreement(source, dims, answer) for source, dims in sources.items())
+    verdict = Verdict.REJECTED
+    if not isinstance(answer, ReshapeError):
+        stated = (("the model", declared), ("onnx", inferred))
+        found = (find_disagreement(source, dims, answer) for source, dims in stated)
         disagreements = tuple(text for text in found if text is not None)
-        verdict = _choose_verdict(answer, inferred, disagreements, params)
+        before, now = _count_open_dims(inferred, params), _count_open_dims(answer.dims, params)
+        verdict = Verdict.NARROWED if 0 < now < before else Verdict.OPEN
+        if now == 0:
+            verdict = Verdict.CLOSED if before else Verdict.KNOWN
+        if disagreements:
+            verdict = Verdict.DISAGREES
     return Finding(
         node=node, answer=answer, declared=declared, inferred=inferred, disagreements=disagreements, verdict=verdict
     )
-
-
-def _choose_verdict(
-    answer: InferredShape, inferred: tuple[AnyDim, ...] | None, disagreements: tuple[str, ...], params: DimParams
-) -> Verdict:
-    if disagreements:
-        return Verdict.DISAGREES
-    before, now = _count_open_dims(inferred, params), _count_open_dims(answer.dims, params)
-    if before == 0 and now == 0:
-        return Verdict.KNOWN
-    return Verdict.CLOSED if now == 0 else Verdict.NARROWED if now < before else Verdict.OPEN

@@ -10,12 +10,11 @@ Invariants:
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import onnx
 
 from tensor_reshape.onnx.annotations import list_graphs
-from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.dim_params import DimParams, DimsByKey, Key
 from tensor_reshape.onnx.interpreter import Dims
 from tensor_reshape.onnx.probes import Probes, RejectedSizes, Sizes, evaluate_dim, format_sizes, is_refuted
 from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdict
@@ -25,8 +24,6 @@ from tensor_reshape.rules.conditions import ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
 
-Declared: TypeAlias = Mapping[Key, Sequence[AnyDim]]
-
 _MAX_CLAIMS = 20  # wrong declared shapes that are reported
 
 _STACK = "pkg.torch.onnx.stack_trace"  # the name of the metadata in which the exporter of torch stores a Python stack
@@ -35,7 +32,7 @@ _MAX_DIVISOR = 128  # the largest number of heads that is proposed
 _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages)[/\\]")
 
 
-def confirm(report: ModelReport, probes: Probes, declared: Declared, params: DimParams) -> ModelReport:
+def confirm(report: ModelReport, probes: Probes, declared: DimsByKey, params: DimParams) -> ModelReport:
     """Returns the report of a model with the results of the probes."""
     keys = [finding.node.key for finding in report.findings]
     kept = tuple(
@@ -131,7 +128,7 @@ def _list_factors(dim: AnyDim) -> set[str]:
     return {one.name for one in dim.expression.factors} if isinstance(dim, Dim) and dim.expression else set()
 
 
-def _list_claims(declared: Declared, keys: Sequence[Key], probes: Probes) -> dict[Key, str]:
+def _list_claims(declared: DimsByKey, keys: Sequence[Key], probes: Probes) -> dict[Key, str]:
     """Returns a sentence for each declared shape that is wrong for some sizes, without those of Reshape nodes."""
     claims: dict[Key, str] = {}
     for sizes, run in probes.accepted:

@@ -28,6 +28,8 @@ from tensor_reshape.rules.names import is_name, read_product
 Key: TypeAlias = tuple[str, str]
 """The graph of a tensor, and the name of the tensor."""
 
+DimsByKey: TypeAlias = Mapping[Key, Sequence[AnyDim]]
+
 # exporters write these names for unknown dims, so they do not mean that two dims are equal
 _NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})
 

@@ -29,6 +29,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 from tensor_reshape.client.queries import ShapeQuery, infer_locally
 from tensor_reshape.onnx.models import MAX_ELEMENTS, ModelSource, list_subgraphs
 from tensor_reshape.onnx.reshape_nodes import is_reshape, name_graph
+from tensor_reshape.onnx.shape_values import Operand, compute_value, read_array, read_constant
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.limits import MAX_RANK
@@ -345,22 +346,18 @@ class Interpreter:
         return result
 
     def _shape(self, node: _Node, inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
+        """Returns the output of a Shape or Size node."""
         data = inputs[0] if inputs and inputs[0] is not None else Tensor()
-        start, end = (node.attributes[name].i if name in node.attributes else None for name in ("start", "end"))
-        dims = None if data.dims is None else data.dims[start:end]
-        if dims is not None and None not in dims:
-            return [_hold(np.array(dims, np.int64))]
-        return [Tensor(TensorProto.INT64, None if dims is None else (len(dims),), cause=data.cause)]
-
-    def _size(self, _node: _Node, inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
-        data = inputs[0] if inputs and inputs[0] is not None else Tensor()
-        if data.size is not None and data.size < 1 << 63:
-            return [_hold(np.array(data.size, np.int64))]
-        return [Tensor(TensorProto.INT64, (), cause=data.cause)]
+        value = compute_value(node.proto, [Operand(None, data.dims)])
+        if value is not None and None not in value.flat:
+            return [_hold(value.astype(np.int64))]
+        return [Tensor(TensorProto.INT64, None if value is None else value.shape, cause=data.cause)]
 
     def _constant(self, node: _Node, _inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
         if () not in node.results:
-            node.results[()] = [_read_constant(node)]
+            stored, array = node.attributes.get("value"), read_constant(node.attributes)
+            unknown = Tensor(cause=node.label) if stored is None else _read_tensor(stored.t)
+            node.results[()] = [unknown if stored is not None or array is None else _hold(array)]
         return node.results[()] or ()
 
     def _branch(self, node: _Node, inputs: _Inputs, step: _Step) -> Sequence[Tensor]:
@@ -441,7 +438,7 @@ _SPECIAL: Mapping[str, Callable[[Interpreter, _Node, _Inputs, _Step], Sequence[T
     "Loop": Interpreter._loop,  # noqa: SLF001
     "Scan": Interpreter._scan,  # noqa: SLF001
     "Shape": Interpreter._shape,  # noqa: SLF001
-    "Size": Interpreter._size,  # noqa: SLF001
+    "Size": Interpreter._shape,  # noqa: SLF001
 }
 
 
@@ -473,27 +470,9 @@ def _read_dims(proto: onnx.TypeProto) -> Dims | None:
 
 
 def _read_tensor(tensor: TensorProto) -> Tensor:
-    dims = tuple(tensor.dims)
-    if tensor.data_location == TensorProto.EXTERNAL or not 0 <= prod(dims) <= MAX_ELEMENTS:
-        return Tensor(tensor.data_type, dims, cause=f"the values of the weight {tensor.name}")
-    try:
-        return Tensor(tensor.data_type, dims, numpy_helper.to_array(tensor))
-    except (TypeError, ValueError):  # the constant has a wrong number of elements
-        return Tensor(tensor.data_type, dims, cause=f"the values of the weight {tensor.name}")
-
-
-def _read_constant(node: _Node) -> Tensor:
-    attributes = node.attributes
-    if "value" in attributes:
-        return _read_tensor(attributes["value"].t)
-    for name, part, kind in (
-        ("value_int", "i", np.int64),
-        ("value_ints", "ints", np.int64),
-        ("value_float", "f", np.float32),
-    ):
-        if name in attributes:  # the type of an attribute may be missing or wrong
-            return _hold(np.array(getattr(attributes[name], part), kind))
-    return Tensor(cause=node.label)
+    array = read_array(tensor)
+    cause = f"the values of the weight {tensor.name}" if array is None else ""
+    return Tensor(tensor.data_type, tuple(tensor.dims), array, cause)
 
 
 def _hold(value: np.ndarray[Any, Any]) -> Tensor:

@@ -87,7 +87,10 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
 
 def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns a copy of the model in which each function call is replaced by the nodes of the function."""
-    _check_texts(model)
+    functions = (text for function in model.functions for text in _list_node_texts(function.node))
+    # For the syntax version of ONNX, protobuf returns a name that is not UTF-8 as bytes.
+    if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
+        raise ModelError("not an ONNX model: a name in it is not UTF-8")
     _check_size(model)
     copy = _copy_without_weights(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
@@ -184,16 +187,6 @@ def _quote(error: Exception) -> str:
     """
     found = str(error).splitlines() if isinstance(error, InferenceError | onnx.checker.ValidationError) else []
     return f": {found[0]}" if found else ""
-
-
-def _check_texts(model: onnx.ModelProto) -> None:
-    """Rejects a model with names that are not UTF-8.
-
-    For the syntax version of ONNX, protobuf returns such names as bytes.
-    """
-    functions = (text for function in model.functions for text in _list_node_texts(function.node))
-    if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
-        raise ModelError("not an ONNX model: a name in it is not UTF-8")
 
 
 def _list_texts(graph: onnx.GraphProto) -> Iterator[object]:

@@ -52,6 +52,16 @@ class _Layer(NamedTuple):
         """The type of the layer."""
         return self.element.get("type", "")
 
+    @property
+    def ports(self) -> list[ET.Element]:
+        """The output ports."""
+        return self.element.findall("output/port")
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the output tensors. The first one has the name of the layer."""
+        return [f"{self.name}:{place}" if place else self.name for place in range(len(self.ports))]
+
     def get(self, key: str, default: str = "") -> str:
         """Returns an attribute of the layer."""
         data = self.element.find("data")
@@ -60,14 +70,6 @@ class _Layer(NamedTuple):
     def is_set(self, key: str) -> bool:
         """Whether a Boolean attribute of the layer is true."""
         return self.get(key).lower() in {"true", "1"}
-
-    def list_ports(self) -> list[ET.Element]:
-        """Returns the output ports."""
-        return self.element.findall("output/port")
-
-    def list_outputs(self) -> list[str]:
-        """Returns the names of the output tensors."""
-        return _list_outputs(self.element, self.name)
 
 
 def read_ir(path: Path) -> ModelSource:
@@ -96,15 +98,16 @@ def read_ir(path: Path) -> ModelSource:
 
 def _add_layer(graph: onnx.GraphProto, layer: _Layer, weights: Path, bounds: dict[str, Interval]) -> None:
     """Adds a layer to the graph, as an input, a constant or nodes."""
-    if layer.kind == "Parameter":
-        graph.input.add().CopyFrom(_describe_input(layer, bounds))
-        return
     constant = _read_constant(layer, weights) if layer.kind == "Const" else None
-    if constant is not None:
+    if layer.kind == "Parameter":
+        graph.input.append(_describe_input(layer, bounds))
+    elif constant is not None:
         graph.initializer.append(constant)
-        return
-    graph.node.extend(_translate(layer))
-    graph.value_info.extend(_describe_outputs(layer))
+    else:
+        graph.node.extend(_translate(layer))
+        for port, name in zip(layer.ports, layer.outputs, strict=True):
+            kind = onnx.TensorProto.INT64 if port.get("precision") in {"I64", "I32"} else onnx.TensorProto.FLOAT
+            graph.value_info.append(helper.make_tensor_value_info(name, kind, _read_dims(port)))
 
 
 def _parse(raw: bytes) -> ET.Element:
@@ -131,47 +134,34 @@ def _reject_doctype(name: str, *_: object) -> None:
 
 def _sort_layers(root: ET.Element) -> list[_Layer]:
     """Returns the layers so that each comes after the layers of its inputs."""
-    elements = {element.get("id", ""): element for element in root.findall("layers/layer")}
-    edges: dict[str, dict[str, tuple[str, str]]] = {key: {} for key in elements}
+    layers, taken = dict[str, _Layer](), set[str]()
+    for element in root.findall("layers/layer"):
+        key = element.get("id", "")
+        name = element.get("name") or f"layer_{key}"
+        layers[key] = _Layer(element, f"{name}#{key}" if name in taken else name, [])  # names of layers may be equal
+        taken.add(layers[key].name)
+    edges: dict[str, dict[str, tuple[str, str]]] = {key: {} for key in layers}
     for edge in root.findall("edges/edge"):
         source, target = edge.get("from-layer", ""), edge.get("to-layer", "")
-        if source not in elements or target not in elements:
+        if source not in layers or target not in layers:
             raise ModelError(f"an edge leads from layer {source!r} to layer {target!r}; one of them does not exist")
         edges[target][edge.get("to-port", "")] = source, edge.get("from-port", "")
     sorter = TopologicalSorter({key: [source for source, _ in ports.values()] for key, ports in edges.items()})
     try:
         order = [*sorter.static_order()]
     except CycleError as error:
-        cycle = " -> ".join(elements[key].get("name", key) for key in error.args[1])
+        cycle = " -> ".join(layers[key].element.get("name", key) for key in error.args[1])
         raise ModelError(f"the layers form a cycle: {cycle}") from None
-    names = _choose_names(elements)
     outputs = {
         (key, port.get("id", "")): output
-        for key, element in elements.items()
-        for port, output in zip(element.findall("output/port"), _list_outputs(element, names[key]), strict=True)
+        for key, layer in layers.items()
+        for port, output in zip(layer.ports, layer.outputs, strict=True)
     }
-
-    def list_inputs(key: str) -> list[str]:
-        ports = [port.get("id", "") for port in elements[key].findall("input/port")]
-        sources = [edges[key].get(port) for port in ports]
-        return ["" if source is None else outputs.get(source, "") for source in sources]
-
-    return [_Layer(elements[key], names[key], list_inputs(key)) for key in order]
-
-
-def _list_outputs(element: ET.Element, name: str) -> list[str]:
-    """Returns the names of the output tensors of a layer. The first one has the name of the layer."""
-    return [f"{name}:{place}" if place else name for place in range(len(element.findall("output/port")))]
-
-
-def _choose_names(elements: Mapping[str, ET.Element]) -> dict[str, str]:
-    """Returns a different name for each layer, because the names of layers of an IR may be equal."""
-    names, taken = dict[str, str](), set[str]()
-    for key, element in elements.items():
-        name = element.get("name") or f"layer_{key}"
-        names[key] = name if name not in taken else f"{name}#{key}"
-        taken.add(names[key])
-    return names
+    inputs = {
+        key: [edges[key].get(port.get("id", ""), ("", "")) for port in layers[key].element.findall("input/port")]
+        for key in order
+    }
+    return [layers[key]._replace(inputs=[outputs.get(source, "") for source in inputs[key]]) for key in order]
 
 
 def _describe_input(layer: _Layer, bounds: dict[str, Interval]) -> onnx.ValueInfoProto:
@@ -181,20 +171,17 @@ def _describe_input(layer: _Layer, bounds: dict[str, Interval]) -> onnx.ValueInf
     if text == "...":
         return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, None)
     for place, part in enumerate(text.split(",") if text else ()):
-        low, is_range, high = part.strip().partition("..")
+        name, (low, is_range, high) = f"{layer.name}_{place}", part.strip().partition("..")
         least, most = _read_number(low), _read_number(high)
-        if least is not None and not is_range:
+        if part.strip() in {"?", "-1"}:
+            dims.append(name)
+        elif least is not None and not is_range:
             dims.append(least)
-            continue
-        is_bounded = (
-            is_range and (low, high) != ("", "") and (least is None) == (not low) and (most is None) == (not high)
-        )
-        if part.strip() not in {"?", "-1"} and not is_bounded:
-            raise ModelError(f"the layer {layer.name} has the shape {text!r}, which is not a list of sizes and ranges")
-        name = f"{layer.name}_{place}"
-        dims.append(name)
-        if is_range:
+        elif is_range and (low or high) and (least is None) == (not low) and (most is None) == (not high):
+            dims.append(name)
             bounds[name] = Interval(least or 0, most)
+        else:
+            raise ModelError(f"the layer {layer.name} has the shape {text!r}, which is not a list of sizes and ranges")
     return helper.make_tensor_value_info(layer.name, onnx.TensorProto.FLOAT, dims)
 
 
@@ -208,15 +195,9 @@ def _read_number(text: str) -> int | None:
     return number if number <= _MAX_NUMBER else None
 
 
-def _describe_outputs(layer: _Layer) -> Iterator[onnx.ValueInfoProto]:
-    for port, name in zip(layer.list_ports(), layer.list_outputs(), strict=True):
-        kind = onnx.TensorProto.INT64 if port.get("precision") in {"I64", "I32"} else onnx.TensorProto.FLOAT
-        yield helper.make_tensor_value_info(name, kind, _read_dims(port))
-
-
 def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
     """Returns a short integer constant, or None for another constant."""
-    (port,) = layer.list_ports() or [ET.Element("port")]
+    (port,) = layer.ports or [ET.Element("port")]
     dims = [size for size in _read_dims(port) if size is not None]
     kind = _INTEGERS.get(layer.get("element_type") or port.get("precision", "").lower())
     if kind is None or len(dims) > 1 or prod(dims) > MAX_ITEMS:
@@ -225,10 +206,8 @@ def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
     offset = _read_number(place)
     try:
         with weights.open("rb") as file:
-            raw = b""
-            if offset is not None:
-                file.seek(offset)
-                raw = file.read(size)
+            file.seek(offset or 0)
+            raw = b"" if offset is None else file.read(size)
     except FileNotFoundError:
         raise ModelError(f"{weights} is missing; it has the value of the layer {layer.name}") from None
     if len(raw) != size:
@@ -239,20 +218,19 @@ def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
 
 def _translate(layer: _Layer) -> _Nodes:
     """Yields the ONNX nodes of a layer. The last node has the outputs of the layer."""
-    special = _SPECIAL.get(layer.kind)
-    translated = [] if special is None else [*special(layer)]
+    translated = [*_SPECIAL[layer.kind](layer)] if layer.kind in _SPECIAL else []
     if translated:
         yield from translated
     elif layer.kind in _RENAMED:
         attributes = _ATTRIBUTES[layer.kind](layer) if layer.kind in _ATTRIBUTES else {}
         yield helper.make_node(_RENAMED[layer.kind], layer.inputs, [layer.name], layer.name, **attributes)
     elif layer.kind != "Result":
-        yield helper.make_node(layer.kind or "unknown", layer.inputs, layer.list_outputs(), layer.name, domain=_DOMAIN)
+        yield helper.make_node(layer.kind or "unknown", layer.inputs, layer.outputs, layer.name, domain=_DOMAIN)
 
 
 def _translate_gather(layer: _Layer) -> _Nodes:
     # The third input is the axis. A list of dims has only one axis.
-    if layer.list_ports() and len(_read_dims(layer.list_ports()[0])) <= 1:
+    if layer.ports and len(_read_dims(layer.ports[0])) <= 1:
         yield helper.make_node("Gather", layer.inputs[:2], [layer.name], layer.name, axis=0)
 
 

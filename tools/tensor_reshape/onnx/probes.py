@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations, islice, product
-from math import prod
+from math import lcm, prod
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.onnx.dim_params import DimParams, Key, compute, list_words, read_formula
@@ -24,7 +24,7 @@ from tensor_reshape.onnx.interpreter import Decision, Dims, Interpreter, OutOfTi
 from tensor_reshape.onnx.models import ModelSource
 from tensor_reshape.onnx.requirements import Requirement
 from tensor_reshape.rules.conditions import Condition, ConditionKind
-from tensor_reshape.rules.dims import AnyDim, Dim
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression
 
 Sizes: TypeAlias = Mapping[str, int]
 """The size of each dynamic dim, by its name."""
@@ -52,13 +52,11 @@ class RejectedSizes(NamedTuple):
         key: the path of the graph and the output of the node.
         sizes: the size of each dynamic dim.
         decision: the shapes of the node, and the error.
-        run: the shapes of all tensors.
     """
 
     key: Key
     sizes: Sizes
     decision: Decision
-    run: Run
 
 
 @dataclass(slots=True)
@@ -159,8 +157,8 @@ class _ProbeSearch:
     def __init__(
         self, source: ModelSource, params: DimParams, requirements: Sequence[Requirement], seconds: float
     ) -> None:
-        conditions = [one.condition for one in requirements]
-        names = {name for condition in conditions for name in condition.symbols}
+        self._all_conditions = [one.condition for one in requirements]
+        names = {name for condition in self._all_conditions for name in condition.symbols}
         self.free = FreeDims(source, params, names | params.formulas)
         self._interpreter = Interpreter(source)
         self._conditions = [
@@ -168,7 +166,6 @@ class _ProbeSearch:
         ]
         self._numbers = _list_divisors(self._conditions)
         self._largest = max([_MAX_SIZE, *(2 * number for number in self._numbers)])
-        self._hints = _Hints(requirements)
         self._deadline = time.monotonic() + seconds
         self._left = _MAX_STEPS
         self._runs: dict[tuple[tuple[str, int], ...], Run | None] = {}
@@ -356,14 +353,14 @@ class _ProbeSearch:
 
     def _add_other_rejections(self) -> None:
         """Adds the sizes that a Reshape node rejected in the search for a base point or for a partner."""
-        added = {id(one.run) for one in self.result.rejections}
+        added = [one.sizes for one in self.result.rejections]
         for key, run in self._runs.items():
-            if run is not None and id(run) not in added and _rejects_first(run):
+            if run is not None and _rejects_first(run) and self.free.complete(dict(key)) not in added:
                 self._add_rejection(dict(key), run)
 
     def _add_rejection(self, sizes: Sizes, run: Run) -> None:
         key, decision = next(iter(run.rejections.items()))
-        self.result.rejections.append(RejectedSizes(key, self.free.complete(sizes), decision, run))
+        self.result.rejections.append(RejectedSizes(key, self.free.complete(sizes), decision))
 
     def _tie(self, names: set[str]) -> None:
         """Adds a group of dims, which is merged with the groups that have some of them."""
@@ -393,34 +390,27 @@ class _ProbeSearch:
 
     def _list_values(self, name: str, size: int) -> list[int]:
         """Returns the sizes of a dim if only this dim changes."""
-        singled = [value + change for value in self._hints.list_values(name, size) for change in (0, 1, -1)]
+        singled = [value + change for value in self._list_singled(name, size) for change in (0, 1, -1)]
         usual = [1, 3, 5] if name in self.free.leading else [size + 1, size - 1, 2 * size, size + 2, 2 * size + 1]
         return [value for value in dict.fromkeys((*usual, *singled)) if value != size]
 
-
-class _Hints:
-    """The values and the steps of single dims that the conditions demand."""
-
-    def __init__(self, requirements: Iterable[Requirement]) -> None:
-        self.values: dict[str, int] = {}
-        self.steps: dict[str, int] = {}
-        self._ends: dict[str, set[int]] = {}
-        for condition in (requirement.condition for requirement in requirements):
-            left, right = condition.left, condition.right
-            if condition.kind is ConditionKind.EQUAL and right is not None and left.symbol and not right.symbols:
-                self.values.setdefault(left.symbol.name, right.coefficient)
-            elif condition.kind is ConditionKind.DIVIDES and right is not None and right.symbol and not left.symbols:
-                step = self.steps.get(right.symbol.name, 1)
-                self.steps[right.symbol.name] = step * left.coefficient if step % left.coefficient else step
-            elif condition.kind is ConditionKind.RANGE and left.symbol:
-                ends = {end for end in (condition.min, condition.max) if end is not None and end > 1}
-                self._ends.setdefault(left.symbol.name, set()).update(ends)
-
-    def list_values(self, name: str, size: int) -> list[int]:
-        """Returns the values of a dim that conditions single out."""
-        values = [self.values[name]] if name in self.values else []
-        step = self.steps.get(name)
-        return [*values, *([size + step] if step else []), *sorted(self._ends.get(name, ()))]
+    def _list_singled(self, name: str, size: int) -> list[int]:
+        """Returns the values of a dim that conditions single out: its value, its next multiple, and its bounds."""
+        values, steps, ends = list[int](), list[int](), set[int]()
+        for one in self._all_conditions:
+            left, right = one.left, one.right
+            if one.kind is ConditionKind.RANGE and _find_symbol(left) == name:
+                ends |= {end for end in (one.min, one.max) if end is not None and end > 1}
+            elif (
+                one.kind is ConditionKind.EQUAL
+                and right is not None
+                and not right.symbols
+                and _find_symbol(left) == name
+            ):
+                values.append(right.coefficient)
+            elif one.kind is ConditionKind.DIVIDES and not left.symbols and _find_symbol(right) == name:
+                steps.append(left.coefficient)
+        return [*values[:1], *([size + lcm(*steps)] if steps else []), *sorted(ends)]
 
 
 def probe(
@@ -454,6 +444,10 @@ def _list_divisors(conditions: Iterable[Condition]) -> list[int]:
     return [*divisors, *sorted(number for number in numbers if _MAX_SIZE < number <= _MAX_NUMBER)]
 
 
+def _find_symbol(product: Expression | None) -> str | None:
+    return None if product is None or product.symbol is None else product.symbol.name
+
+
 def _may_hold(condition: Condition, sizes: Sizes) -> bool:
     """Whether other dims can have sizes that satisfy a condition."""
     if condition.symbols <= sizes.keys():
@@ -483,11 +477,9 @@ def _rejects_first(run: Run) -> bool:
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:
-    """Returns the size of a dim for sizes, or None if it has none, or violates the bounds of the dim."""
+    """Returns the size of a dim for sizes, or None if it has none."""
     if dim is None or isinstance(dim, int):
         return dim
     expression = dim.expression
-    if expression is None or not all(symbol.name in sizes for symbol in expression.symbols):
-        return None
-    value = expression.evaluate(sizes)
-    return value if value is not None and value >= 0 and dim.bounds.holds(value) else None
+    is_known = expression is not None and all(symbol.name in sizes for symbol in expression.symbols)
+    return expression.evaluate(sizes) if expression is not None and is_known else None

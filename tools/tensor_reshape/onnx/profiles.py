@@ -5,7 +5,7 @@ Each name of an input dim gets the size from the shape. Another input with this 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import onnx
 
@@ -16,11 +16,11 @@ from tensor_reshape.onnx.models import ModelError, ModelSource
 from tensor_reshape.onnx.probes import evaluate_dim
 from tensor_reshape.onnx.reports import describe_decision
 from tensor_reshape.onnx.reshape_nodes import is_reshape
-from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format_dims
+from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, find_name, format_dim, format_dims
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.wire.json_messages import Json
 
-Shapes: TypeAlias = Mapping[str, Sequence[int]]
+ProfileShapes: TypeAlias = Mapping[str, Sequence[int]]
 """The shape of each input, by the name of the input."""
 
 
@@ -46,7 +46,7 @@ class ProfileReport:
     'accepted'
     """
 
-    shapes: Shapes
+    shapes: ProfileShapes
     decisions: Mapping[Key, Decision]
     labels: Mapping[Key, str]
     failures: tuple[str, ...]
@@ -77,7 +77,7 @@ class ProfileReport:
         }
 
 
-def run_profile(source: ModelSource, shapes: Shapes, params: DimParams) -> ProfileReport:
+def run_profile(source: ModelSource, shapes: ProfileShapes, params: DimParams) -> ProfileReport:
     """Returns what the nodes of an expanded model do with the shapes of a profile."""
     run = Interpreter(source).run(_bind_inputs(source.model.graph, shapes, params))
     labels = {
@@ -89,44 +89,40 @@ def run_profile(source: ModelSource, shapes: Shapes, params: DimParams) -> Profi
     return ProfileReport(shapes=shapes, decisions=run.decisions, labels=labels, failures=tuple(run.failures.values()))
 
 
-def _bind_inputs(graph: onnx.GraphProto, shapes: Shapes, params: DimParams) -> dict[str, Dims | None]:
+def _bind_inputs(graph: onnx.GraphProto, shapes: ProfileShapes, params: DimParams) -> dict[str, Dims | None]:
     """Returns the shapes of all inputs without a default value, with None for an unknown dim."""
-    for name, shape in shapes.items():
-        for place, value in enumerate(shape):
-            _check_range(f"dim {place} of {name}", value)
     inputs = {given.name: given.type for given in graph.input}
     given = [
-        _Size(f"dim {place} of {name}", dim, shape[place])
+        (f"dim {place} of {name}", dim, shape[place])
         for name, shape in shapes.items()
         for place, dim in enumerate(_read_input(name, shape, inputs, params))
     ]
-    sizes = _name_sizes(given)
-    for one in given:
-        _check_size(one, sizes)
+    for field, _, size in given:
+        _check_range(field, size)
+    sizes: dict[str, int] = {}
+    for field, dim, size in given:
+        bound_name = find_name(dim)
+        if bound_name is not None and sizes.setdefault(bound_name, size) != size:
+            raise ProfileError(f"{field} is {size}; the profile already has {bound_name} = {sizes[bound_name]}")
+    for field, dim, size in given:
+        _solve_product(field, dim, size, sizes)
+    for field, dim, size in given:
+        declared, bounds = evaluate_dim(dim, sizes), find_bounds(dim)
+        if declared not in {None, size}:
+            text = format_dim(dim) if dim == declared else f"{format_dim(dim)} = {declared}"
+            raise ProfileError(f"{field} is {size}; the model declares {text}")
+        if not bounds.holds(size):
+            raise ProfileError(f"{field} is {size}; the model declares {format_dim(Dim(bounds))}")
     bound: dict[str, Dims | None] = {name: tuple(shape) for name, shape in shapes.items()}
     defaults = {tensor.name for tensor in (*graph.initializer, *(one.values for one in graph.sparse_initializer))}
     for name, kind in inputs.items():
         if name not in bound and name not in defaults and kind.tensor_type.HasField("shape"):
             dims = params.read_declared(kind.tensor_type.shape)
             bound[name] = tuple(evaluate_dim(dim, sizes) for dim in dims)
-            for dim, size in zip(dims, bound[name] or (), strict=True):
-                if size is not None:
-                    _check_range(format_dim(dim), size)
+            for dim, value in zip(dims, bound[name] or (), strict=True):
+                if value is not None:
+                    _check_range(format_dim(dim), value)
     return bound
-
-
-class _Size(NamedTuple):
-    """The size of a dim in a profile.
-
-    Attributes:
-        field: the dim of the input, as text.
-        dim: the dim that the model declares.
-        value: the size.
-    """
-
-    field: str
-    dim: AnyDim
-    value: int
 
 
 def _check_range(field: str, size: int) -> None:
@@ -134,41 +130,16 @@ def _check_range(field: str, size: int) -> None:
         raise ProfileError(f"{field} is {size!r}; a size must be an integer from 0 to {MAX_DIM}")
 
 
-def _name_sizes(given: Sequence[_Size]) -> dict[str, int]:
-    """Returns the size of each name."""
-    sizes: dict[str, int] = {}
-    for field, dim, value in given:
-        name = find_name(dim)
-        if name is not None and sizes.setdefault(name, value) != value:
-            raise ProfileError(f"{field} is {value}; the profile already has {format_dim(dim)} = {sizes[name]}")
-    for size in given:
-        _solve_product(size, sizes)
-    return sizes
-
-
-def _solve_product(size: _Size, sizes: dict[str, int]) -> None:
+def _solve_product(field: str, dim: AnyDim, size: int, sizes: dict[str, int]) -> None:
     """Adds the size of the only name in a product such as `2*b`, if the name has no size yet."""
-    field, dim, value = size
     expression = dim.expression if isinstance(dim, Dim) else None
     if expression is None or expression.divisors or len(expression.factors) != 1:
         return
     name = expression.factors[0].name
-    found, rest = divmod(value * expression.divisor, expression.coefficient)
+    found, rest = divmod(size * expression.divisor, expression.coefficient)
     if rest and name not in sizes:
-        raise ProfileError(f"{field} is {value}; the model declares {format_dim(dim)}, which is {value} for no {name}")
+        raise ProfileError(f"{field} is {size}; the model declares {format_dim(dim)}, which is {size} for no {name}")
     sizes.setdefault(name, found)
-
-
-def _check_size(size: _Size, sizes: Mapping[str, int]) -> None:
-    """Rejects a size that contradicts a declared number or product."""
-    field, dim, value = size
-    if isinstance(dim, Dim) and not dim.bounds.holds(value):
-        raise ProfileError(f"{field} is {value}; the model declares {format_dim(Dim(dim.bounds))}")
-    declared = evaluate_dim(dim, sizes)
-    if declared not in {None, value}:
-        text = format_dim(dim) if dim == declared else f"{format_dim(dim)} = {declared}"
-        message = f"{field} is {value}; the model declares {text}"
-        raise ProfileError(message)
 
 
 def _read_input(

@@ -23,9 +23,12 @@ from itertools import combinations
 from math import comb, gcd, lcm
 from typing import NamedTuple
 
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.dim_params import list_words, read_formula
+from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression
+from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.products import find_exact_root
 from tensor_reshape.wire.inference import encode_condition
 from tensor_reshape.wire.json_messages import Json, describe_message
@@ -304,22 +307,6 @@ class Requirement:
         }
 
 
-class NodeConditions(NamedTuple):
-    """The conditions of one node.
-
-    Attributes:
-        label: the name of the node, or of its output.
-        graph: the path of the graph with the node.
-        names: the names of the dims in the query of the node.
-        conditions: the conditions of the answer.
-    """
-
-    label: str
-    graph: str
-    names: AbstractSet[str]
-    conditions: tuple[Condition, ...]
-
-
 def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
     """Yields the names in dims, which may repeat."""
     for dim in dims:
@@ -328,15 +315,22 @@ def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
 
 
 def find_requirements(
-    nodes: Sequence[NodeConditions], inputs: AbstractSet[str], formulas: Iterable[str] = ()
+    nodes: Sequence[ReshapeNode],
+    answers: Sequence[InferredShape | ReshapeError],
+    inputs: AbstractSet[str],
+    formulas: Iterable[str],
 ) -> tuple[tuple[Requirement, ...], tuple[Demand, ...]]:
     """Returns the requirements of a model, and a smallest set of conditions that no input with elements satisfies."""
     names = {*inputs, *(name for name in formulas if (tree := read_formula(name)) and list_words(tree) <= inputs)}
-    # Two nodes may call different dims by the same position, such as `data[0]`. Conditions with positions are not used.
     demands: dict[tuple[str, Condition], list[Demand]] = {}
-    for index, node in enumerate(nodes):
-        for condition in node.conditions:
-            if condition.symbols <= node.names:
+    for index, (node, answer) in enumerate(zip(nodes, answers, strict=True)):
+        linked = None if node.data_from is None else answers[node.data_from]
+        data = () if linked is None or isinstance(linked, ReshapeError) else linked.dims or ()
+        # Two nodes may call different dims by the same position, such as `data[0]`. Conditions with positions are not
+        # used.
+        own = set(list_dim_names([*(node.data or ()), *data, *(node.shape or ())]))
+        for condition in () if isinstance(answer, ReshapeError) else answer.conditions:
+            if condition.symbols <= own:
                 key = node.graph, condition._replace(rule=0, item="")
                 demands.setdefault(key, []).append(Demand(condition, index))
     always = [demand for (graph, _), group in demands.items() if not graph for demand in group[:1]]
@@ -357,7 +351,7 @@ def find_requirements(
     return tuple(kept), contradiction
 
 
-def _make_requirement(condition: Condition, places: list[int], nodes: Sequence[NodeConditions]) -> Requirement:
+def _make_requirement(condition: Condition, places: list[int], nodes: Sequence[ReshapeNode]) -> Requirement:
     graph = nodes[places[0]].graph
     verdict = _judge(condition)
     return Requirement(

@@ -201,8 +201,8 @@ def _find_target(
     if len(operands) < 2:  # noqa: PLR2004 - until opset 5, the target is an attribute
         return tuple(attributes["shape"].ints) if "shape" in attributes else None
     value, dims = operands[1]
-    if value is not None and not value.is_scalar:
-        return value.items
+    if value is not None and value.ndim == 1:
+        return tuple(value)
     # Even if the items of the requested shape are unknown, their number may be known.
     size = dims[0] if dims is not None and len(dims) == 1 else None
     return (None,) * size if isinstance(size, int) and size <= MAX_RANK else None

@@ -2,42 +2,39 @@
 
 Models compute the target of a Reshape from shapes, node by node. onnx's own inference computes these values as well,
 but does not return them. This module supports the operators that exporters use for shapes. The result of any other
-operator is unknown. A computed value is a scalar, or a list of at most MAX_ITEMS integers.
+operator is unknown. A computed value is a scalar, or a list of at most MAX_ITEMS dims.
 
-Invariants: the value None means an unknown number. A result is correct for all values of the names with which the model
-can run. A name stands for the size of a dim, so its value is not negative.
+Invariants: the item None of a value means an unknown number. A result is correct for all values of the names with which
+the model can run. A name stands for the size of a dim, so its value is not negative.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tensor_reshape.onnx.models import MAX_ELEMENTS
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, make_legal_expression, name_dim
 from tensor_reshape.rules.names import is_name, write_factor
 
 MAX_ITEMS = 256
 """The maximum length of a list. A target has at most 64 items."""
 
+ShapeValue: TypeAlias = np.ndarray[Any, Any]
+"""A scalar or a list of dims, which are objects of Python."""
 
-class ShapeValue(NamedTuple):
-    """A tensor of partially known integers.
+Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
 
-    Attributes:
-        items: the elements.
-        is_scalar: whether the tensor is a scalar, which has one item. If it is not a scalar, its rank is 1.
-    """
-
-    items: tuple[AnyDim, ...]
-    is_scalar: bool = False
-
-    @property
-    def numbers(self) -> tuple[int, ...] | None:
-        """The items of the tensor if all of them are numbers, and otherwise None."""
-        numbers = tuple(item for item in self.items if isinstance(item, int))
-        return numbers if len(numbers) == len(self.items) else None
+_INTEGERS: Mapping[int, "np.iinfo[Any]"] = {
+    onnx.TensorProto.INT32: np.iinfo(np.int32),
+    onnx.TensorProto.INT64: np.iinfo(np.int64),
+}
+_CONSTANTS = (("value_int", "i", np.int64), ("value_ints", "ints", np.int64), ("value_float", "f", np.float32))
+_STARTS, _ENDS, _STEPS = 1, 2, 4  # the places of three inputs of Slice
 
 
 class Operand(NamedTuple):
@@ -52,218 +49,191 @@ class Operand(NamedTuple):
     dims: Sequence[AnyDim] | None
 
 
-Operands: TypeAlias = Sequence[Operand]
-Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
+class _UnknownError(Exception):
+    """The value of an input is unknown, or the node is malformed."""
+
+
+class _Call(NamedTuple):
+    """The inputs and the attributes of a node."""
+
+    operands: Sequence[Operand]
+    attributes: Attributes
+
+    def read(self, place: int = 0) -> ShapeValue:
+        """Returns the value of an input."""
+        value = self.operands[place].value
+        if value is None:
+            raise _UnknownError
+        return value
+
+    def read_list(self) -> ShapeValue:
+        """Returns the value of the first input, which is a list."""
+        value = self.read()
+        if value.ndim != 1:
+            raise _UnknownError
+        return value
+
+    def read_number(self, place: int, name: str = "") -> int:
+        """Returns the only number of an input, or of an attribute, which older versions of an operator have."""
+        value = self.attributes[name].ints if name in self.attributes else [*self.read(place).flat]
+        if len(value) != 1 or not isinstance(value[0], int):
+            raise _UnknownError
+        return value[0]
+
+    def get(self, name: str, default: int | None = None) -> int | None:
+        """Returns an attribute that is a number."""
+        return self.attributes[name].i if name in self.attributes else default
+
+    def has_one_axis(self) -> bool:
+        """Whether the node has one axis. The axes are an attribute before opset 13."""
+        return len(self.attributes["axes"].ints if "axes" in self.attributes else self.read(1)) == 1
+
+
+def make_value(dims: Iterable[AnyDim]) -> ShapeValue:
+    """Returns a list of dims as an array. A `Dim` is one element, although it is a tuple."""
+    return np.fromiter(dims, object)
+
+
+def read_array(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
+    """Returns the elements of a constant. They are None if there are too many, or if a separate file has them."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= prod(tensor.dims) <= MAX_ELEMENTS:
+        return None
+    try:
+        return numpy_helper.to_array(tensor)
+    except (KeyError, TypeError, ValueError):  # the type is unknown, or the number of elements is wrong
+        return None
+
+
+def read_constant(attributes: Attributes) -> np.ndarray[Any, Any] | None:
+    """Returns the elements of a Constant node, or None if they are unknown."""
+    if "value" in attributes:
+        return read_array(attributes["value"].t)
+    for name, part, kind in _CONSTANTS:
+        if name in attributes:  # the type of an attribute may be missing or wrong
+            return np.array(getattr(attributes[name], part), kind)
+    return None
 
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
-    """Returns the integers of a constant in the model.
-
-    The result is None if the constant has too many items, has another type, or is stored in a separate file.
-    """
-    if len(tensor.dims) > 1 or not 0 <= prod(tensor.dims) <= MAX_ITEMS:
-        return None
-    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _INTEGERS:
-        return None
-    try:
-        array = numpy_helper.to_array(tensor)
-    except (TypeError, ValueError):  # this error means that the stored constant has a wrong number of elements
-        return None
-    return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
+    """Returns the integers of a constant in the model, or None if it has too many items or another type."""
+    return _make_integers(read_array(tensor))
 
 
-def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None:
+def _make_integers(array: np.ndarray[Any, Any] | None) -> ShapeValue | None:
+    is_value = array is not None and array.dtype in (np.int32, np.int64) and array.ndim <= 1 and array.size <= MAX_ITEMS
+    return array.astype(object) if array is not None and is_value else None
+
+
+def compute_value(node: onnx.NodeProto, operands: Sequence[Operand]) -> ShapeValue | None:
     """Computes the value of a node's first output. The result is None if the value is unknown."""
     compute = _COMPUTE.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
     if compute is None:
         return None
-    value = compute(operands, {attribute.name: attribute for attribute in node.attribute})
-    return None if value is None or len(value.items) > MAX_ITEMS else value
-
-
-_INTEGERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64})
-_INT32 = range(-(2**31), 2**31)
-_INT64 = range(-(2**63), 2**63)
-
-
-def _compute_constant(_operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    if "value" in attributes:
-        return read_tensor(attributes["value"].t)
-    if "value_int" in attributes:
-        return ShapeValue((attributes["value_int"].i,), is_scalar=True)
-    return ShapeValue(tuple(attributes["value_ints"].ints)) if "value_ints" in attributes else None
-
-
-def _take_first(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    return operands[0].value if operands else None
-
-
-def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
-    if value is None or to not in _INTEGERS:
+    try:
+        value = compute(_Call(operands, {attribute.name: attribute for attribute in node.attribute}))
+    except (_UnknownError, IndexError, KeyError, TypeError, ValueError):
         return None
+    return None if value is None or value.size > MAX_ITEMS else value
+
+
+def _cast(call: _Call) -> ShapeValue:
     # If a number does not fit into the type, the result is unknown, because Cast changes the number. For example,
     # exporters write the end of a Slice as 2^63 - 1.
-    narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
-    return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
+    value, limits = call.read(), _INTEGERS[call.attributes["to"].i]
+    return make_value(_hold(item, limits) for item in value.flat).reshape(value.shape)
 
 
-def _compute_shape(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    if not operands or operands[0].dims is None:
-        return None
-    start = attributes["start"].i if "start" in attributes else None
-    end = attributes["end"].i if "end" in attributes else None
-    return ShapeValue(tuple(operands[0].dims)[start:end])
-
-
-def _compute_size(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    if not operands or operands[0].dims is None:
-        return None
-    return ShapeValue((_multiply_all(operands[0].dims),), is_scalar=True)
-
-
-def _compute_gather(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-    # The attribute `axis` is not read, because a list of dims has only one axis.
-    data, indices = _find_value(operands, 0), _find_value(operands, 1)
-    numbers = None if indices is None else indices.numbers
-    if data is None or data.is_scalar or indices is None or numbers is None:
-        return None
-    size = len(data.items)
-    if not all(-size <= number < size for number in numbers):
-        return None
-    return ShapeValue(tuple(data.items[number] for number in numbers), is_scalar=indices.is_scalar)
-
-
-def _compute_concat(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+def _concat(call: _Call) -> ShapeValue:
     items: list[AnyDim] = []
-    for operand in operands:
-        if operand.value is not None and not operand.value.is_scalar:
-            items += operand.value.items
-        elif operand.dims is not None and len(operand.dims) == 1 and isinstance(operand.dims[0], int):
-            # The values of the items are unknown, but the number of items is known.
-            items += [None] * min(operand.dims[0], MAX_ITEMS + 1)
+    for value, dims in call.operands:
+        # If the values of the items are unknown, the number of items may be known.
+        size = dims[0] if dims is not None and len(dims) == 1 else None
+        if value is not None and value.ndim == 1:
+            items.extend(value)
+        elif isinstance(size, int):
+            items += [None] * min(size, MAX_ITEMS + 1)
         else:
-            return None
+            raise _UnknownError
         if len(items) > MAX_ITEMS:
-            return None
-    return ShapeValue(tuple(items))
+            raise _UnknownError
+    return make_value(items)
 
 
-def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    data, starts, ends = (_find_value(operands, 0), *_find_slice_ends(operands, attributes))
-    steps = _find_value(operands, 4)
-    step = 1 if steps is None and len(operands) <= 4 else _find_number(steps)  # noqa: PLR2004 - data, starts, ends, axes, steps
-    start, end = _find_number(starts), _find_number(ends)
-    if data is None or data.is_scalar or start is None or end is None or not step:
-        return None
-    size = len(data.items)
-    if step < 0 and start < -size:
+def _fill(call: _Call) -> ShapeValue:
+    filling, size = read_tensor(call.attributes["value"].t), call.read_number(0)
+    if filling is None or not 0 <= size <= MAX_ITEMS:
+        raise _UnknownError
+    return make_value(filling.item() for _ in range(size))
+
+
+def _gather(call: _Call) -> ShapeValue:
+    # The attribute `axis` is not read, because a list of dims has only one axis.
+    indices = call.read(1)
+    return call.read_list().take(indices.ravel().astype(np.int64)).reshape(indices.shape)
+
+
+def _reduce_product(call: _Call) -> ShapeValue:
+    value = call.read_list()
+    if call.get("noop_with_empty_axes"):  # a node without axes multiplies nothing
+        raise _UnknownError
+    return make_value([_multiply_all(value)]).reshape([1] if call.get("keepdims", 1) else [])
+
+
+def _reshape(call: _Call) -> ShapeValue:
+    rank = len(call.attributes["shape"].ints if "shape" in call.attributes else call.read(1))
+    return call.read().reshape([-1] * rank)
+
+
+def _shape(call: _Call) -> ShapeValue | None:
+    dims = call.operands[0].dims
+    return None if dims is None else make_value(dims[call.get("start") : call.get("end")])
+
+
+def _size(call: _Call) -> ShapeValue:
+    dims = call.operands[0].dims
+    return make_value([None if dims is None else _multiply_all(dims)]).reshape(())
+
+
+def _slice(call: _Call) -> ShapeValue:
+    data, start, end = call.read_list(), call.read_number(_STARTS, "starts"), call.read_number(_ENDS, "ends")
+    step = call.read_number(_STEPS) if len(call.operands) > _STEPS else 1
+    if step < 0 and start < -data.size:
         # If a slice goes backwards and starts before the first item, the ONNX standard moves its start to the first
         # item, but the reference evaluator of ONNX returns no items.
-        return None
+        raise _UnknownError
     # Python's slices work like those of ONNX, except that a negative step needs None for an end before the first item.
-    return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
+    return data[start : None if step < 0 and end < -data.size else end : step]
 
 
-def _find_slice_ends(operands: Operands, attributes: Attributes) -> tuple[ShapeValue | None, ShapeValue | None]:
-    if "starts" in attributes and "ends" in attributes:  # before opset 10
-        return ShapeValue(tuple(attributes["starts"].ints)), ShapeValue(tuple(attributes["ends"].ints))
-    return _find_value(operands, 1), _find_value(operands, 2)
+def _squeeze(call: _Call) -> ShapeValue | None:
+    is_given = "axes" in call.attributes or len(call.operands) > 1
+    return None if is_given and not call.has_one_axis() else call.read().reshape(())
 
 
-def _compute_unsqueeze(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    value = _find_value(operands, 0)
-    is_list = value is not None and value.is_scalar and _count_axes(operands, attributes) == 1
-    return ShapeValue(value.items) if value is not None and is_list else None
+def _unsqueeze(call: _Call) -> ShapeValue | None:
+    return call.read().reshape(1) if call.read().ndim == 0 and call.has_one_axis() else None
 
 
-def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    value = _find_value(operands, 0)
-    is_given = "axes" in attributes or len(operands) > 1
-    if value is None or len(value.items) != 1 or (is_given and _count_axes(operands, attributes) != 1):
-        return None
-    return ShapeValue(value.items, is_scalar=True)
+def _compute_each(calculate: Callable[[AnyDim, AnyDim], AnyDim]) -> Callable[[_Call], ShapeValue]:
+    apply = np.frompyfunc(lambda one, other: _hold(calculate(one, other)), 2, 1)
 
-
-def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
-    """Returns the number of axes, which are an attribute of the node before opset 13.
-
-    The result is None if the number is unknown.
-    """
-    if "axes" in attributes:
-        return len(attributes["axes"].ints)
-    axes = _find_value(operands, 1)
-    return None if axes is None else len(axes.items)
-
-
-def _compute_reshape(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    value, target = _find_value(operands, 0), _find_value(operands, 1)
-    rank = None if target is None else len(target.items)
-    if "shape" in attributes:
-        rank = len(attributes["shape"].ints)
-    return None if value is None or rank is None or rank > 1 else ShapeValue(value.items, is_scalar=rank == 0)
-
-
-def _compute_filled(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    sizes = _find_value(operands, 0)
-    filling = _find_number(read_tensor(attributes["value"].t)) if "value" in attributes else None
-    size = _find_number(sizes)
-    if filling is None or size is None or not 0 <= size <= MAX_ITEMS:
-        return None
-    return ShapeValue((filling,) * size)
-
-
-def _compute_product(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    value = _find_value(operands, 0)
-    keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    # With the attribute noop_with_empty_axes, a Reduce node without axes multiplies nothing.
-    if (
-        value is None
-        or value.is_scalar
-        or ("noop_with_empty_axes" in attributes and attributes["noop_with_empty_axes"].i)
-    ):
-        return None
-    return ShapeValue((_multiply_all(value.items),), is_scalar=not keeps)
-
-
-def _compute_each(calculate: Callable[[AnyDim, AnyDim], AnyDim]) -> Callable[[Operands, Attributes], ShapeValue | None]:
-    def compute(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
-        one, other = _find_value(operands, 0), _find_value(operands, 1)
-        if one is None or other is None:
-            return None
-        size = max(len(one.items), len(other.items))
-        if not {len(one.items), len(other.items)} <= {1, size}:
-            return None
-        pairs = zip(_stretch(one.items, size), _stretch(other.items, size), strict=True)
-        items = tuple(_hold(calculate(*pair), _INT64) for pair in pairs)
-        return ShapeValue(items, is_scalar=one.is_scalar and other.is_scalar)
+    def compute(call: _Call) -> ShapeValue:
+        one, other = call.read(0), call.read(1)
+        output: ShapeValue = np.empty(np.broadcast_shapes(one.shape, other.shape), object)
+        apply(one, other, out=output)
+        return output
 
     return compute
 
 
-def _stretch(items: tuple[AnyDim, ...], size: int) -> tuple[AnyDim, ...]:
-    return items if len(items) == size else items * size
-
-
-def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
+def _multiply_all(dims: Iterable[AnyDim]) -> AnyDim:
     product: AnyDim = 1
-    for dim in dims:
-        product = multiply(product, dim)
-    return _hold(product, _INT64)
+    return _hold(reduce(multiply, dims, product))
 
 
-def _hold(item: AnyDim, numbers: range) -> AnyDim:
+def _hold(item: AnyDim, limits: "np.iinfo[Any]" = _INTEGERS[onnx.TensorProto.INT64]) -> AnyDim:
     """Returns the item if it fits into the type, and otherwise None."""
-    return None if isinstance(item, int) and item not in numbers else item
-
-
-def _find_value(operands: Operands, place: int) -> ShapeValue | None:
-    return operands[place].value if place < len(operands) else None
-
-
-def _find_number(value: ShapeValue | None) -> int | None:
-    numbers = None if value is None else value.numbers
-    return numbers[0] if numbers is not None and len(numbers) == 1 else None
+    return None if isinstance(item, int) and not limits.min <= item <= limits.max else item
 
 
 def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
@@ -363,22 +333,22 @@ def _describe(dim: AnyDim, expression: Expression) -> str:
     return expression.symbol.name if isinstance(expression.symbol, Symbol) else str(expression)
 
 
-_COMPUTE: Mapping[str, Callable[[Operands, Attributes], ShapeValue | None]] = {
+_COMPUTE: Mapping[str, Callable[[_Call], ShapeValue | None]] = {
     "Add": _compute_each(add),
-    "Cast": _compute_cast,
-    "Concat": _compute_concat,
-    "Constant": _compute_constant,
-    "ConstantOfShape": _compute_filled,
+    "Cast": _cast,
+    "Concat": _concat,
+    "Constant": lambda call: _make_integers(read_constant(call.attributes)),
+    "ConstantOfShape": _fill,
     "Div": _compute_each(divide),
-    "Gather": _compute_gather,
-    "Identity": _take_first,
+    "Gather": _gather,
+    "Identity": _Call.read,
     "Mul": _compute_each(multiply),
-    "ReduceProd": _compute_product,
-    "Reshape": _compute_reshape,
-    "Shape": _compute_shape,
-    "Size": _compute_size,
-    "Slice": _compute_slice,
-    "Squeeze": _compute_squeeze,
+    "ReduceProd": _reduce_product,
+    "Reshape": _reshape,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
     "Sub": _compute_each(subtract),
-    "Unsqueeze": _compute_unsqueeze,
+    "Unsqueeze": _unsqueeze,
 }
