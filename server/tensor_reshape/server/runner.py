@@ -43,9 +43,9 @@ from tensor_reshape.server.telemetry.call_counters import CallCounters, write_ca
 from tensor_reshape.server.telemetry.call_logs import Watchers, log_outside
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
+    CONNECTION_LIMIT,
     COUNTED_SERVICES,
     MAX_CALLS,
-    MAX_CONNECTIONS,
     UPDATE_SECONDS,
     VALUES,
     CopiedCounters,
@@ -221,7 +221,7 @@ class Runner:
         copied, streams = CopiedCounters(counters, self._lookups), list_streams()
         connections = self._max_connections * len(self._config.all_addresses)
         counters.set(MAX_CALLS, self._config.max_calls)
-        counters.set(MAX_CONNECTIONS, connections)
+        counters.set(CONNECTION_LIMIT, connections)
         for pool in VALUES["pool"]:
             counters.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
         self._housekeeper.add(UPDATE_SECONDS, copied.update)
@@ -259,13 +259,7 @@ def serve_until_signal(config: Config) -> None:
         runner = Runner(config, counters=counters)
         with _show_metrics(config, counters) as metrics_address:
             runner.start()
-            announce(
-                runner.addresses,
-                config,
-                health_address=runner.health_address,
-                http_address=None,
-                metrics_address=metrics_address,
-            )
+            announce(runner.addresses, config, health_address=runner.health_address, metrics_address=metrics_address)
             stop_at_signal(signals, runner.stop)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tensor_reshape.server.process.housekeeping import (
-    IDLE_SECONDS,
+    IDLE_SWEEP_SECONDS,
     KEPT_BYTES,
     SWEEP_SECONDS,
     Housekeeper,
@@ -88,5 +88,5 @@ def test_periodic_task_runs_at_its_interval():
 def test_periodic_tasks_run_less_often_without_calls():
     duty = Duty()
     keeper = run((SWEEP_SECONDS, duty), is_idle=True)
-    assert min(duty.await_count(3)) >= IDLE_SECONDS * 0.9
+    assert min(duty.await_count(3)) >= IDLE_SWEEP_SECONDS * 0.9
     keeper.stop()

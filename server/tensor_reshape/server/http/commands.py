@@ -19,7 +19,7 @@ from tensor_reshape.server.options import build_config, build_option
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.startup_log import announce_http
+from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
 from tensor_reshape.server.telemetry.prometheus import MetricsSource, build_registry, serve_metrics
 
@@ -139,5 +139,5 @@ def _serve(config: Config) -> None:
     server = HttpServer(config, counters=counters, scrape=scrape)
     listen = config.metrics_listen
     with nullcontext() if listen is None else serve_metrics(listen, registry):
-        serve_until_signal(server, lambda: announce_http(server.address, config))
+        serve_until_signal(server, lambda: announce((), config, http_address=server.address))
     ignore_signals(STOP_SIGNALS)

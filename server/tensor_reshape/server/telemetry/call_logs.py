@@ -51,14 +51,16 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         field: the name of the field at fault, or an empty text if the error concerns no field.
         detail: the message of an error about the load of the server, or an empty text for any other error.
     """
-    if info.is_logged:
-        return
-    info.is_logged = True
-    if _LOGGER.isEnabledFor(logging.INFO):
-        seconds = time.monotonic() - began
-        more = {name: value for name, value in (("field", field), ("detail", detail)) if value}
-        values = describe_call(info, result, seconds) | more
-        _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
+    if not info.is_logged:
+        info.is_logged = True
+        if _LOGGER.isEnabledFor(logging.INFO):
+            values = describe_call(info, result, time.monotonic() - began)
+            _log_error(result.code, values | {"field": field, "detail": detail})
+
+
+def _log_error(code: str, values: dict[str, Any]) -> None:
+    present = {name: value for name, value in values.items() if value != ""}
+    _LOGGER.info("failed" if code == INTERNAL else "rejected", extra=present)
 
 
 _REFUSED_AT: dict[str, float] = {}  # the time of the last log line of each address that was refused recently
@@ -79,8 +81,7 @@ def log_refusal(address: str) -> None:
 def log_outside(method: str, code: str = "UNIMPLEMENTED", peer: str = "") -> None:
     """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call."""
     if _LOGGER.isEnabledFor(logging.INFO):
-        values = {"method": method[:_MAX_METHOD_CHARACTERS], "code": code} | ({"peer": peer} if peer else {})
-        _LOGGER.info("failed" if code == INTERNAL else "rejected", extra=values)
+        _log_error(code, {"method": method[:_MAX_METHOD_CHARACTERS], "code": code, "peer": peer})
 
 
 def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:

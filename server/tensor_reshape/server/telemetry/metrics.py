@@ -111,7 +111,7 @@ USED_BYTES = Family(
 )
 BUDGET_BYTES = Family("tensor_reshape_memory_budget_bytes", GAUGE, "Size of the memory pool in bytes.", ("pool",))
 CONNECTIONS = Family("tensor_reshape_connections", GAUGE, "Number of connections with running calls.")
-MAX_CONNECTIONS = Family("tensor_reshape_max_connections", GAUGE, "Limit of connections on all addresses together.")
+CONNECTION_LIMIT = Family("tensor_reshape_max_connections", GAUGE, "Limit of connections on all addresses together.")
 
 BUILD = Family(
     "tensor_reshape_build_info",
@@ -131,7 +131,7 @@ MISSED_HEARTBEATS = Family(
 
 PROCESS_FAMILIES = (
     CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REJECTIONS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
-    MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, MAX_CONNECTIONS,
+    MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, CONNECTION_LIMIT,
 )  # fmt: skip
 """The metrics that each process writes. The page for Prometheus has their sums over all processes."""
 

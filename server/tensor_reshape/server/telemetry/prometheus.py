@@ -2,7 +2,7 @@
 
 The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
 connection has a thread. Therefore, use an address that only a trusted network can reach. The metrics port closes a
-connection on which nothing arrives for `SILENT_SECONDS`.
+connection on which nothing arrives for `SCRAPE_TIMEOUT_SECONDS`.
 
 - The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
   have the same metrics.
@@ -143,14 +143,14 @@ def _collect_processes(sources: Sequence[MetricsSource]) -> Iterator[Metric]:
     yield from found.values()
 
 
-SILENT_SECONDS = 2.0
+SCRAPE_TIMEOUT_SECONDS = 2.0
 """Seconds that the metrics port waits to receive a part of a request or to send a part of a response."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class _Handler(MetricsHandler):
-    timeout = SILENT_SECONDS
+    timeout = SCRAPE_TIMEOUT_SECONDS
 
 
 class _Server(ThreadingHTTPServer):
