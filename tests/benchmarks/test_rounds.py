@@ -33,9 +33,3 @@ def test_benchmark_order_balances_which_program_runs_after_which(count: int, rou
     assert all(sorted(order) == list(range(count)) for order in orders)
     assert {pairs.count(pair) for pair in pairs} == {times}
     assert len({*pairs}) == count * (count - 1)
-
-
-def test_each_benchmark_entry_runs_first_in_one_round():
-    entries = [build_entry(number) for number in range(5)]
-
-    assert [entries.index(arrange_round(entries, number)[0]) for number in range(5)] == [0, 1, 2, 3, 4]

@@ -25,15 +25,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     ("address", "engine"),
     [
         ("127.0.0.1:0", "polling"),
-        ("127.255.0.1:0", "polling"),
-        ("localhost:0", "polling"),
-        ("[::1]:0", "polling"),
         ("unix:server.sock", "polling"),
         ("0.0.0.0:0", "event"),
-        ("[::]:0", "event"),
-        ("10.0.0.1:0", "event"),
         ("reshape.example:0", "event"),
-        ("localhost.example:0", "event"),
         ("nowhere", "event"),
     ],
 )
