@@ -1,7 +1,6 @@
 """Creates, starts and stops one server in this process."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -273,5 +272,5 @@ def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractCo
         return nullcontext()
     from tensor_reshape.server.telemetry import prometheus  # noqa: PLC0415 - needs memory
 
-    source = prometheus.MetricsSource(1, counters, os.getpid())
-    return prometheus.serve_metrics(config.metrics_listen, prometheus.build_registry(lambda: [source]))
+    registry = prometheus.build_registry([(prometheus.OnlyProcess(), counters)])
+    return prometheus.serve_metrics(config.metrics_listen, registry)

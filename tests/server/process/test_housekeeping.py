@@ -34,10 +34,6 @@ def test_freed_memory_is_kept_while_calls_need_much_memory(memory: MemoryReturne
     assert not memory.check(QUIET_BYTES + 1)
 
 
-def test_process_that_has_not_grown_returns_no_memory():
-    assert not MemoryReturner(QUIET_BYTES).check(0)
-
-
 class Duty:
     """A task that records its times."""
 
