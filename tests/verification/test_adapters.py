@@ -125,11 +125,6 @@ def test_library_adapter_reads_names_and_bounds_of_dims():
     assert read_question({"question": {**ASKED, "data": {"shape": shape}}}).data == dims
 
 
-def test_library_adapter_reads_a_minus_one_of_a_target_as_it_is():
-    shape = {"items": [-1, 0, -1], "partial": [{"index": 2}]}
-    assert read_question({"question": {**ASKED, "shape": shape}}).shape == (-1, 0, Unknown())
-
-
 def test_library_adapter_writes_dims_in_the_conformance_format():
     written = write_answer([7, *(dim for _, dim in ENTRIES)])["answer"]["shape"]
     assert written["dims"] == [7] + [-1] * len(ENTRIES)

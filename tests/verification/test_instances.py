@@ -13,8 +13,6 @@ from verification import instances
 from verification.checker import MAX_DIM, Instance, find_ends
 from verification.prove import STYLES, choose_question
 
-HUGE = "2..2147483648"
-
 
 def make_question(data: str, target: str, expected: str | None = None) -> AnyQuestion:
     declared = None if expected is None else parse_shape(expected, "expected")
