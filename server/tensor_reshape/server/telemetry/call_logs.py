@@ -22,17 +22,14 @@ one line a second for each address. The access log has a line for each call that
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.statuses import INTERNAL
 from tensor_reshape.server.config import Config, ConfigError
-
-if TYPE_CHECKING:
-    from tensor_reshape.server.telemetry.tracing import Tracing
-
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
@@ -130,33 +127,28 @@ class Watchers:
 
     Attributes:
         logs: the configured logs.
+        end: a function that sends the remaining spans.
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts the logs that `config` enables, or raises a ConfigError (see `start_tracing`)."""
-        self._tracing = start_tracing() if config.tracing else None
+        """Starts the logs that `config` enables.
+
+        Raises:
+            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
+        """
         self.logs: list[CallLog] = [AccessLog()] if config.log_level == "debug" else []
-        if self._tracing is not None:
-            self.logs.append(self._tracing.log)
+        self.end: Callable[[], None] = lambda: None
+        if not config.tracing:
+            return
+        try:
+            from tensor_reshape.server.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional extra
 
-    def end(self) -> None:
-        """Sends the remaining spans."""
-        if self._tracing is not None:
-            self._tracing.end()
-
-
-def start_tracing() -> "Tracing":
-    """Starts to send spans to OpenTelemetry.
-
-    Raises:
-        ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
-    """
-    try:
-        from tensor_reshape.server.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional extra
-
-        return Tracing()
-    except ImportError as error:
-        raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
-    except (ValueError, OSError) as error:  # even an import of OpenTelemetry fails if one of its variables is invalid
-        message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
-        raise ConfigError(message) from error
+            tracing = Tracing()
+        except ImportError as error:
+            raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
+        # even an import of OpenTelemetry fails if one of its variables is invalid
+        except (ValueError, OSError) as error:
+            message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
+            raise ConfigError(message) from error
+        self.logs.append(tracing.log)
+        self.end = tracing.end
