@@ -14,7 +14,7 @@ from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
 from tensor_reshape.server.telemetry.call_counters import CallCounters
 from tensor_reshape.server.telemetry.call_logs import AccessLog
 from tensor_reshape.server.telemetry.metrics import (
-    CALL_SECONDS,
+    CALL_DURATION,
     CALLS,
     OTHER,
     REJECTIONS,
@@ -63,7 +63,7 @@ def test_metrics_count_a_call_when_it_finishes():
     assert counted.list_codes() == {(*split_method(METHOD), "OK"): 1.0}
     assert counted.read(REQUEST_BYTES) == (1, 100)
     assert counted.read(RESPONSE_BYTES) == (1, 30)
-    count, seconds = counted.read(CALL_SECONDS)
+    count, seconds = counted.read(CALL_DURATION)
     assert (count, 0 <= seconds < 60) == (1, True)
 
 

@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from scrapes import Scrape
-from tensor_reshape.server.telemetry.metrics import CALL_SECONDS, CALLS, MAX_CALLS, REJECTIONS, SharedCounters, observe
+from tensor_reshape.server.telemetry.metrics import CALL_DURATION, CALLS, MAX_CALLS, REJECTIONS, SharedCounters, observe
 from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX, OnlyProcess, build_registry
 
 LABELS = {"service": "a.service", "method": "First"}
@@ -32,7 +32,7 @@ def make_counters(seconds: float, max_calls: int) -> SharedCounters:
     counters.cells[REJECTIONS]["SERVER_BUSY",][0] = 3.0
     counters.cells[REJECTIONS]["NOT_DIVISIBLE",][0] = 4.0
     counters.set(MAX_CALLS, max_calls)
-    observe(CALL_SECONDS, counters.cells[CALL_SECONDS][FIRST], seconds)
+    observe(CALL_DURATION, counters.cells[CALL_DURATION][FIRST], seconds)
     return counters
 
 
