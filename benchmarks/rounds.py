@@ -111,14 +111,6 @@ def format_number(number: float) -> str:
     return f"{number:,.{digits}f}"
 
 
-def format_spread(values: Sequence[float], scale: float = 1) -> str:
-    """Returns the median with the minimum and maximum in brackets: "2.61 (2.50-2.83)"; a dash for no value."""
-    if not values:
-        return "-"
-    median, least, most = (format_number(choose(values) * scale) for choose in (statistics.median, min, max))
-    return f"{median} ({least}-{most})"
-
-
 def find_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Returns the lower quartile, the median and the upper quartile of at least one value."""
     # Quartiles are used, not the mean and its deviation, because other load on the machine makes some rounds much

@@ -52,17 +52,12 @@ def build_summary(report: str) -> str:
     is_long = all(int(run[_ROUNDS]) >= LEAST_ROUNDS for run in tables[RUNS].rows)
     _, commit, rounds, *_ = tables[RUNS].rows[-1]
     note = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
-    note += f"; {find_machine(report)}; commit {commit}. `python -m benchmarks --useful` measures it again."
+    machine = re.findall(r"^- (.*)$", report, re.MULTILINE)[0]
+    note += f"; {machine}; commit {commit}. `python -m benchmarks --useful` measures it again."
     summary = tables[SUMMARY]
     rows = summary.rows if is_long else [(text, *"-" * len(cells)) for text, *cells in summary.rows]
     _, *lines = str(Table("", summary.head, rows)).split("\n\n", 1)
     return "\n\n".join([note, *lines])
-
-
-def find_machine(report: str) -> str:
-    """Returns the first line of a report's description of the machine."""
-    machine: str = re.findall(r"^- (.*)$", report, re.MULTILINE)[0]
-    return machine
 
 
 def read_summary(page: Path) -> str:

@@ -79,23 +79,15 @@ def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
     return "parsed" if split is None else "canonical", _describe(message, contents)
 
 
-def _compare_inference(
-    warm: inferences.Inference, raw: bytes, reading: Reading, limits: Limits
-) -> Iterator[Difference | str]:
-    """Calls a fresh server once, and the warm one twice and on a stream; yields differences and the outcome."""
-    fresh = capture(lambda: make_inference(limits).respond(raw).removeprefix(_EMPTY_ID))
-    yield str(fresh[0])
-    if fresh[0] == "failed":
-        yield "the response", fresh, "a response or a rejection"
-    for what in ("the response of a warm service", "the second response of a warm service"):
-        have = capture(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID))
+def _compare_services(fresh: Reading, warm: Iterable[Reading], reading: Reading) -> Iterator[Difference]:
+    """Compares the first response of a fresh service with two of a warm one, and with a reading that is a rejection."""
+    for what, have in zip(
+        ("the response of a warm service", "the second response of a warm service"), warm, strict=True
+    ):
         if have != fresh:
             yield what, have, fresh
     if reading[0] == "rejected" and fresh[:-1] != reading:
         yield "the response to a rejected request", fresh, reading
-    if isinstance(fresh[1], bytes):
-        yield from _check_inference(fresh[1], raw)
-    yield from _check_stream(warm, raw, fresh)
 
 
 def _check_inference(answer: bytes, raw: bytes) -> Iterator[Difference]:
@@ -170,7 +162,7 @@ class Comparison:
             self.tally.done += 1
             yield from (Mismatch(number, one, *difference) for difference in self._compare(one))
 
-    def _compare(self, one: Input) -> Iterator[tuple[str, object, object]]:
+    def _compare(self, one: Input) -> Iterator[Difference]:
         is_inference = one.kind == INFERENCE
         want = _read_inference_plainly(one.raw, LIMITS) if is_inference else read_plainly(one.kind, one.raw, LIMITS)
         form, have = _read(one.kind, one.raw)
@@ -187,9 +179,7 @@ class Comparison:
         if want[0] == "rejected":
             self.tally.outcomes[f"rejected: {want[2]}"] += 1
 
-    def _compare_answers(
-        self, operation: Operation, raw: bytes, reading: Reading
-    ) -> Iterator[tuple[str, object, object]]:
+    def _compare_answers(self, operation: Operation, raw: bytes, reading: Reading) -> Iterator[Difference]:
         """Calls a fresh service once and the warm one twice. The second call is answered from its cache."""
         # The fresh service has an empty cache, so an error of a cache shows as a difference.
         fresh = capture(lambda: ReshapeService(LIMITS).execute(operation, raw))
@@ -197,25 +187,27 @@ class Comparison:
         second = capture(lambda: self._warm.execute(operation, raw))
         known = self._warm._headers[operation].find(raw) is not None
         self.tally.outcomes[f"a server: {'answered from the cache' if known else fresh[0]}"] += 1
-        if first != fresh:
-            yield "the response of a warm service", first, fresh
-        if second != fresh:
-            yield "the second response of a warm service", second, fresh
-        if reading[0] == "rejected":
-            if fresh[:-1] != reading:
-                yield "the response to a rejected request", fresh, reading
-        elif isinstance(fresh[1], bytes):
+        yield from _compare_services(fresh, (first, second), reading)
+        if reading[0] != "rejected" and isinstance(fresh[1], bytes):
             yield from _check_answer(fresh[1], reading)
 
     def _compare_inferences(self, raw: bytes, reading: Reading) -> Iterator[Difference]:
-        for seen in _compare_inference(self._warm_inference, raw, reading, LIMITS):
-            if isinstance(seen, str):
-                self.tally.outcomes[f"a server, inference: {seen}"] += 1
-            else:
-                yield seen
+        """Calls a fresh service once, and the warm one twice and on a stream."""
+        warm = self._warm_inference
+        fresh = capture(lambda: make_inference(LIMITS).respond(raw).removeprefix(_EMPTY_ID))
+        self.tally.outcomes[f"a server, inference: {fresh[0]}"] += 1
+        if fresh[0] == "failed":
+            yield "the response", fresh, "a response or a rejection"
+        answers = [
+            capture(lambda: (warm.respond_light(raw) or warm.respond(raw)).removeprefix(_EMPTY_ID)) for _ in range(2)
+        ]
+        yield from _compare_services(fresh, answers, reading)
+        if isinstance(fresh[1], bytes):
+            yield from _check_inference(fresh[1], raw)
+        yield from _check_stream(warm, raw, fresh)
 
 
-def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object, object]]:
+def _check_answer(answer: bytes, reading: Reading) -> Iterator[Difference]:
     """Checks the numbers, the type and the bytes of a response, except the bytes of a tensor with strides."""
     unreadable = find_unreadable(reshape_pb2.StaticReshapeResponse, answer)
     if unreadable:

@@ -23,12 +23,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _COMPARE = {"Lt": "LtE", "Gt": "GtE", "Eq": "NotEq", "Is": "IsNot", "In": "NotIn"}
 _COMPARE |= {new: old for old, new in _COMPARE.items()}
@@ -320,10 +320,9 @@ def main() -> int:
     """Runs the program. The status is 1 if `equivalent_mutants.jsonl` names a mutant that does not exist."""
     options = _parse_options()
     mutants = {name: [m for folder in PACKAGES[name] for m in find_mutants(ROOT, folder)] for name in options.package}
-    reasons = {tuple(row["mutant"]): row["reason"] for row in _read_rows(EQUIVALENT)}
+    reasons = {tuple(json.loads(line)["mutant"]) for line in EQUIVALENT.read_text().splitlines()}
     samples = {name: draw_sample(own, options.sample, options.seed) for name, own in mutants.items()}
     trials = [Trial(name, m) for name, own in samples.items() for m in own if m.lasting_name not in reasons]
-    _restore(trials, options.results)
     if options.list:
         for trial in trials:
             print(f"{trial.mutant.name}  {trial.mutant.old!r} -> {trial.mutant.new!r}")
@@ -346,30 +345,16 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the sample, and try nothing")
     quick = "do not run scripts/test, which takes minutes for a survivor"
     parser.add_argument("--own", action="store_true", help=quick)
-    parser.add_argument("--copies", type=int, default=os.cpu_count(), help="copies (default: one for each core)")
-    parser.add_argument("--results", type=Path, help="file for the outcomes, with which an interrupted run continues")
     options = parser.parse_args()
     options.package = options.package or [*PACKAGES]
     return options
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def _restore(trials: Iterable[Trial], results: Path | None) -> None:
-    """Gives the trials the outcomes of earlier runs."""
-    rows = _read_rows(results) if results and results.exists() else []
-    known = {Mutant(*row["mutant"]): row for row in rows}
-    for trial in trials:
-        row = known.get(trial.mutant, {})
-        trial.own, trial.all, trial.failed = (row.get(name, "") for name in ("own", "all", "failed"))
-
-
 def _try_all(trials: list[Trial], folder: Path, options: argparse.Namespace) -> None:
     """Tries each mutant against its tests, several at a time, and then survivors against all tests."""
     copies: SimpleQueue[Copy] = SimpleQueue()
-    for index in range(options.copies):
+    count = os.cpu_count() or 1
+    for index in range(count):
         copies.put(Copy(ROOT, folder / str(index)))
 
     def try_one(trial: Trial, command: Sequence[str], limit: float) -> Outcome:
@@ -384,13 +369,13 @@ def _try_all(trials: list[Trial], folder: Path, options: argparse.Namespace) -> 
     def try_own(trial: Trial, limit: float) -> None:
         outcome = try_one(trial, _own_tests(trial.package), limit)
         trial.own = outcome.result
-        _record(trial, outcome, options.results)
+        _print(trial, outcome)
 
     for name in options.package:
         waiting = [trial for trial in trials if trial.package == name and not trial.own]
         if waiting:
             limit = _measure(copies, _own_tests(name))
-            with ThreadPoolExecutor(options.copies) as pool:
+            with ThreadPoolExecutor(count) as pool:
                 [*pool.map(partial(try_own, limit=limit), waiting)]
     survivors = [trial for trial in trials if trial.own == "passed" and not trial.all]
     if survivors and not options.own:
@@ -398,7 +383,7 @@ def _try_all(trials: list[Trial], folder: Path, options: argparse.Namespace) -> 
         for trial in survivors:
             outcome = try_one(trial, _ALL_TESTS, limit)
             trial.all = outcome.result
-            _record(trial, outcome, options.results)
+            _print(trial, outcome)
 
 
 def _own_tests(package: str) -> list[str]:
@@ -416,11 +401,8 @@ def _measure(copies: SimpleQueue[Copy], command: Sequence[str]) -> float:
     return 60 + 5 * outcome.seconds
 
 
-def _record(trial: Trial, outcome: Outcome, results: Path | None) -> None:
+def _print(trial: Trial, outcome: Outcome) -> None:
     print(f"{outcome.result:8} {outcome.seconds:4.0f} s  {trial.mutant.name}  {trial.failed[:150]}", flush=True)
-    if results:
-        with results.open("a") as file:
-            file.write(json.dumps(asdict(trial)) + "\n")
 
 
 def _print_survivors(trials: Iterable[Trial]) -> None:

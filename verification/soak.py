@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 import grpc
 import numpy as np
 
-from inference_requests import build_question, build_typed_request, send_request
 from inference_requests import build_request as build_inference
+from inference_requests import build_typed_request, send_request
 from meters import Sampler, count_descriptors, count_threads, read_memory
 from plain_requests import build_begin, build_chunk, build_request, build_static_request
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import AsyncClient, CallTimeoutError, Client, DataType, PackedTensor
+from tensor_reshape.client import AsyncClient, CallTimeoutError, Client
 from tensor_reshape.client.connections import build_error
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
@@ -58,13 +58,6 @@ _REJECTED_STREAMS: tuple[tuple[tuple[bytes, ...], Reason], ...] = (
     ((_LARGE_BEGIN, build_chunk(4, bytes(KIB)), *[build_chunk(0, bytes(MIB))] * 4), Reason.CHUNK_OUT_OF_ORDER),
     ((_LARGE_BEGIN, _BEGIN, *[build_chunk(0, bytes(MIB))] * 4), Reason.DATA_SIZE_MISMATCH),
 )
-_INFERENCES: tuple[tuple[dict[str, Any], Reason], ...] = (
-    ({"model": "resnet"}, Reason.MODEL_UNKNOWN),
-    ({"target": "[4]"}, Reason.VOLUME_MISMATCH),
-    ({"datatype": "BYTES"}, Reason.DATA_TYPE_UNSUPPORTED),
-    ({"payload": bytes(MIB)}, Reason.DATA_SIZE_MISMATCH),
-)
-_PROBES = {"ServerReady": {}, "ModelReady": {"name": "reshape"}, "ModelStatistics": {}}
 _ELEMENTS = np.random.default_rng(21).integers(0, 256, 4 * MIB, np.uint8).tobytes()
 
 
@@ -81,8 +74,6 @@ class RawCalls:
             self._infer: 10,
             self._infer_unpacked: 8,
             self._infer_stream: 3,
-            self._reject_inference: 4,
-            self._probe: 2,
         }
 
     def run(self) -> str:
@@ -137,16 +128,11 @@ class RawCalls:
         return "inference"
 
     def _infer_unpacked(self) -> str:
-        """Sends elements as numbers, or a shape query; the server parses long requests on a thread."""
-        if self._random.random() < 0.5:
-            numbers = [self._random.randint(-(2**31), 2**31 - 1) for _ in range(self._random.randint(1, 4096))]
-            (output,) = self._send(build_typed_request(numbers, datatype="INT32", target="[1,-1]")).outputs
-            assert list(output.contents.int_contents) == numbers
-            return "inference, numbers"
-        text = "x" * self._random.choice((0, 8 * KIB))
-        response = self._send(build_question([-1, 2, 3], "[0,-1]", special_zero=True, id=text))
-        assert np.frombuffer(response.raw_output_contents[0], "<i8").tolist() == [-1, 6]
-        return "inference, infer_shape"
+        """Sends elements as numbers. The server parses long requests on a thread."""
+        numbers = [self._random.randint(-(2**31), 2**31 - 1) for _ in range(self._random.randint(1, 4096))]
+        (output,) = self._send(build_typed_request(numbers, datatype="INT32", target="[1,-1]")).outputs
+        assert list(output.contents.int_contents) == numbers
+        return "inference, numbers"
 
     def _infer_stream(self) -> str:
         """Sends several requests on one stream. A rejected request does not affect the others."""
@@ -160,21 +146,8 @@ class RawCalls:
         assert all(answer.error_message for answer in answers[1::2])
         return "inference, stream"
 
-    def _reject_inference(self) -> str:
-        fields, reason = self._random.choice(_INFERENCES)
-        _check_rejected(lambda: self._send(build_inference(**fields)), reason)
-        return "inference, rejected"
-
-    def _probe(self) -> str:
-        name = self._random.choice(list(_PROBES))
-        self._call(name, **_PROBES[name])
-        return "inference, probe"
-
     def _send(self, request: InferMessage) -> InferMessage:
         return send_request(self._channel, "ModelInfer", request, _SECONDS)
-
-    def _call(self, method: str, /, **fields: object) -> InferMessage:
-        return send_request(self._channel, method, find_class(f"{method}Request")(**fields), _SECONDS)
 
 
 def _count_streams_at_once(channel: grpc.Channel) -> int:
@@ -220,7 +193,6 @@ def _check_reason(error: grpc.RpcError, reason: Reason) -> None:
     assert found == reason, f"{rejection!r}; wanted {reason}"
 
 
-KIB, MIB = 1 << 10, 1 << 20
 # Each rejected call writes a line, up to a limit each second; many of these calls are to be rejected.
 _EXPECTED = ("listening", "serving", "rejected", "records suppressed", "stopping", "stopped")
 _THREADS, _TASKS, _RAW_SHARE, _CANCELLED_SHARE = 4, 6, 0.4, 0.04
@@ -233,7 +205,6 @@ _MOST_MORE = {"memory in bytes": 8 * MIB, "threads": 8, "file descriptors": 3}
 
 _POOL = np.random.default_rng(20).integers(0, 256, 32 * MIB, np.uint8)
 _TYPES = [dtype for data_type, dtype in DTYPES.items() if not data_type.is_packed]
-_PACKED = [data_type for data_type in DataType if data_type.is_packed]
 _REJECTED = (((2, 3), (4, -1), Reason.NOT_DIVISIBLE), ((2, 3), (7,), Reason.VOLUME_MISMATCH))
 
 
@@ -295,7 +266,7 @@ class StepChooser:
     def __init__(self, random: Random) -> None:
         self._random = random
         kinds: dict[Callable[[], Step], float] = {partial(self._move, *move[1:]): move[0] for move in _MOVES}
-        kinds |= {self._packed: 40, self._infer: 120, self._rejected: 80, self._late: 8, self._abandoned: 4}
+        kinds |= {self._infer: 120, self._rejected: 80, self._late: 8, self._abandoned: 4}
         self._kinds = kinds
 
     def choose(self) -> Step:
@@ -317,13 +288,6 @@ class StepChooser:
         keywords |= {"special_zero": False, "transfer": transfer}
         reason = Reason.MESSAGE_TOO_LARGE if transfer == "inline" and size > 16 * MIB else None
         return Step(name, method, (array, (-1,)), keywords, array.reshape(-1), reason)
-
-    def _packed(self) -> Step:
-        data_type, groups = self._random.choice(_PACKED), self._random.randrange(1, 400)
-        data = self._random.randbytes(groups * data_type.group_bytes)
-        dims = groups, data_type.group_items
-        tensor, want = PackedTensor(data_type, dims, data), PackedTensor(data_type, dims[::-1], data)
-        return Step("packed", "reshape", (tensor, want.dims), {"special_zero": False}, want)
 
     def _infer(self) -> Step:
         dims = tuple(self._random.randint(1, 9) for _ in range(3))

@@ -2,9 +2,9 @@
 
 The candidate is the environment that runs this program, and the base is another one (`--against`). Each has its own
 server and client. A ratio is the duration of a call, candidate / base, from two measurements of one round. A ratio
-below 1 means that the candidate is faster. The table says "faster" or "slower" only if both quartiles are on the same
-side of 1. The spread of the ratios shows the precision of the machine. To see the effect of chance, compare a version
-with itself.
+below 1 means that the candidate is faster. The table says "faster" or "slower" only if both quartiles, which are in
+brackets, are on the same side of 1. They show the precision of the machine. To see the effect of chance, compare a
+version with itself.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -13,7 +13,7 @@ from statistics import median
 
 from benchmarks.contestants import EXPERIMENT, KIB, MIB, OURS, OWN, REJECTED, Cell, Contestant
 from benchmarks.questions import ALL_HOSTILE, HOSTILE, MIXED
-from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format_spread
+from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format_quartiles
 from benchmarks.tables import LEAST_ROUNDS, Table
 
 PACE = Pace(rounds=15, seconds=0.3, measures_memory=False)
@@ -58,16 +58,15 @@ def list_groups(options: Namespace) -> list[list[Entry]]:
 
 def build_tables(groups: list[list[Entry]]) -> list[Table]:
     """Returns the one table."""
-    head = ("work", "cell", "base, us", "candidate, us", "candidate / base", "quartiles", "verdict")
+    head = ("work", "cell", "base, us", "candidate, us", "candidate / base", "verdict")
     return [Table("Candidate / base", head, [_build_row(*group) for group in groups])]
 
 
 def _build_row(base: Entry, candidate: Entry) -> tuple[str, ...]:
     times = (entry.failure or format_number(median(entry.list_values("p50")) * 1e6) for entry in (base, candidate))
     ratios = candidate.compare(base, "p50")
-    quartiles, verdict = "-", "too few rounds"
+    verdict = "too few rounds"
     if len(ratios) >= LEAST_ROUNDS:
         low, _, high = find_quartiles(ratios)
-        quartiles = f"{format_number(low)}-{format_number(high)}"
         verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
-    return (base.contestant.label, str(base.cell), *times, format_spread(ratios), quartiles, verdict)
+    return (base.contestant.label, str(base.cell), *times, format_quartiles(ratios), verdict)

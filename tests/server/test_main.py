@@ -1,15 +1,12 @@
 """Each setting is an option and an environment variable; `e2e` tests their effects."""
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
-import grpc
 import pytest
 
-from tensor_reshape.server.__main__ import is_instrumented, serve
+from tensor_reshape.server.__main__ import serve
 from tensor_reshape.server.config import SETTINGS, Config, Setting
 
 OTHER_VALUES: dict[type, str] = {bool: "0", str: "another", Path: __file__}
@@ -72,18 +69,3 @@ def test_size_options_accept_units():
 def test_log_level_option_ignores_case_unlike_log_format():
     assert {parse("--log-level", value)["log_level"] for value in ("DEBUG", "Debug", "debug")} == {"debug"}
     reject("--log-format", "JSON")
-
-
-def replace_server(*arguments: Any) -> grpc.Server:
-    raise AssertionError(arguments)
-
-
-@pytest.mark.parametrize(
-    "replacement", [wraps(grpc.server)(replace_server), replace_server], ids=["a wrapper", "another function"]
-)
-def test_replaced_grpc_server_function_is_an_instrumentation(
-    replacement: Callable[..., grpc.Server], monkeypatch: pytest.MonkeyPatch
-):
-    assert not is_instrumented()
-    monkeypatch.setattr(grpc, "server", replacement)
-    assert is_instrumented()

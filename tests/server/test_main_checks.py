@@ -82,12 +82,6 @@ def test_check_config_reports_permissions_for_unknown_methods(tmp_path: Path):
     assert (outcome.code, "/no.Such/Method" in "".join(outcome.errors)) == (1, True)
 
 
-def test_check_config_accepts_several_workers():
-    outcome = run_module("tensor_reshape.cli", "serve", "--check-config", *ANYWHERE, "--workers", "2")
-
-    assert (outcome.code, outcome.text) == (0, "configuration is valid")
-
-
 def test_check_config_has_the_exit_code_of_a_start(tmp_path: Path):
     tokens = tmp_path / "tokens"
     tokens.write_text("junk")

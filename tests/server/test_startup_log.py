@@ -37,7 +37,7 @@ def test_startup_log_record_has_version_limits_and_addresses(
 def test_startup_log_record_omits_disabled_listeners(caplog: pytest.LogCaptureFixture, tmp_path: Path):
     config = Config(listen=("unix:/tmp/a",), token_file=tmp_path / "tokens")
     with caplog.at_level(logging.INFO):
-        announce(("unix:/tmp/a",), config, health_address=None, http_address=None, metrics_address=None)
+        announce(("unix:/tmp/a",), config)
     told = vars(caplog.records[-1])
     assert told["tokens"] == "required"
     assert told.keys().isdisjoint({"health_address", "http_address", "metrics_address"})

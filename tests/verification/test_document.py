@@ -41,13 +41,6 @@ def test_commands_page_has_each_command_with_its_options():
     ] == []
 
 
-def test_connection_options_name_their_variables():
-    rows = re.findall(r"^\| `--[\w-]+`[^|]*\|([^|]*)\|", read_sections()["Connection options"], re.M)
-
-    assert "`TENSOR_RESHAPE_SERVER`" in [row.strip() for row in rows]
-    assert [row for row in rows if not re.fullmatch(r" (`[A-Z_]+` )?", row)] == []
-
-
 def test_client_commands_link_to_the_connection_options():
     commands = load_all(LAZY_COMMANDS).items()
     calling = {name for name, command in commands if {option.name for option in command.params} >= CONNECTION}

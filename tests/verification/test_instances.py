@@ -13,8 +13,6 @@ from verification import instances
 from verification.checker import MAX_DIM, Instance, find_ends
 from verification.prove import STYLES, choose_question
 
-HUGE = "2..2147483648"
-
 
 def make_question(data: str, target: str, expected: str | None = None) -> AnyQuestion:
     declared = None if expected is None else parse_shape(expected, "expected")
@@ -51,12 +49,6 @@ def test_instance_search_finds_the_same_as_brute_force(style: str):
                 assert bool(outside) is (high > low), (question, index)
         judged += 1
     assert judged
-
-
-def test_instance_search_finds_instances_with_huge_dims():
-    found = instances.find_instance(make_question(f"{HUGE},{HUGE},7", f"{HUGE},49,-1"), 2, (3**20, 3**20))
-    assert found is not None
-    assert found.output[1:] == (49, 3**20)
 
 
 def test_instance_search_assigns_one_value_per_symbol():
@@ -105,8 +97,3 @@ def test_inferred_shapes_are_checked_against_known_instances():
         name: (bool(wrong), loose) for name, (_, _, wrong, loose) in rows.items()
     }
     assert [name for name, found in findings.items() if rows[name][2] not in found.wrong] == []
-
-
-def test_item_above_the_largest_dim_has_no_accepted_instance():
-    question = Question(operation=RESHAPE, data=None, target=[2**63], special_zero=True)
-    assert instances.check_answer(question, None) == instances.Findings()

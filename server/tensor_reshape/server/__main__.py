@@ -130,15 +130,15 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
 
         Application(config).end()
 
-    attempts: list[Callable[[], object]] = []
+    attempts: list[Callable[[], object]] = []  # in the order of the options
+    if settings["http_listen"]:
+        attempts.append(import_server)
     certificate, key = settings["tls_certificate"], settings["tls_key"]
     if certificate and key:
         files = TlsFiles(certificate=certificate, key=key, client_ca=settings["tls_client_ca"])
         attempts.append(partial(Certificates, files))
     if settings["token_file"]:
         attempts.append(partial(Tokens, settings["token_file"]))
-    if settings["http_listen"]:
-        attempts.append(import_server)
     if config is not None:
         # The checked server gets a spare address, because a unix socket would leave its file in the file system.
         attempts.append(partial(Runner, config.for_worker(("127.0.0.1:0",))))

@@ -1,7 +1,6 @@
 """Creates, starts and stops one server in this process."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -43,9 +42,9 @@ from tensor_reshape.server.telemetry.call_counters import CallCounters, write_ca
 from tensor_reshape.server.telemetry.call_logs import Watchers, log_outside
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
+    CONNECTION_LIMIT,
     COUNTED_SERVICES,
     MAX_CALLS,
-    MAX_CONNECTIONS,
     UPDATE_SECONDS,
     VALUES,
     CopiedCounters,
@@ -221,7 +220,7 @@ class Runner:
         copied, streams = CopiedCounters(counters, self._lookups), list_streams()
         connections = self._max_connections * len(self._config.all_addresses)
         counters.set(MAX_CALLS, self._config.max_calls)
-        counters.set(MAX_CONNECTIONS, connections)
+        counters.set(CONNECTION_LIMIT, connections)
         for pool in VALUES["pool"]:
             counters.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
         self._housekeeper.add(UPDATE_SECONDS, copied.update)
@@ -259,13 +258,7 @@ def serve_until_signal(config: Config) -> None:
         runner = Runner(config, counters=counters)
         with _show_metrics(config, counters) as metrics_address:
             runner.start()
-            announce(
-                runner.addresses,
-                config,
-                health_address=runner.health_address,
-                http_address=None,
-                metrics_address=metrics_address,
-            )
+            announce(runner.addresses, config, health_address=runner.health_address, metrics_address=metrics_address)
             stop_at_signal(signals, runner.stop)
 
 
@@ -279,5 +272,5 @@ def _show_metrics(config: Config, counters: SharedCounters | None) -> AbstractCo
         return nullcontext()
     from tensor_reshape.server.telemetry import prometheus  # noqa: PLC0415 - needs memory
 
-    source = prometheus.MetricsSource(1, counters, os.getpid())
-    return prometheus.serve_metrics(config.metrics_listen, prometheus.build_registry(lambda: [source]))
+    registry = prometheus.build_registry([(prometheus.OnlyProcess(), counters)])
+    return prometheus.serve_metrics(config.metrics_listen, registry)

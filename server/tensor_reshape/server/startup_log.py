@@ -11,7 +11,6 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.process.engines import name_engine
 
 _LOGGER = logging.getLogger(__name__)
-_OF_GRPC = {"io_engine", "workers"}
 _LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls")
 
 
@@ -19,47 +18,35 @@ def announce(
     addresses: Sequence[str],
     config: Config,
     *,
-    health_address: str | None,
-    http_address: str | None,
-    metrics_address: str | None,
+    health_address: str | None = None,
+    http_address: str | None = None,
+    metrics_address: str | None = None,
 ) -> None:
     """Logs a record for each address, with its bound port, and one record with the main settings.
 
     Args:
-        addresses: the addresses for calls.
+        addresses: the addresses for calls over gRPC, which are empty if the server serves only HTTP.
         config: the configuration of the whole server.
         health_address: the address for health checks, or None without such an address.
         http_address: the address for HTTP, or None without such an address.
         metrics_address: the address for metrics, or None without such an address. This function logs no record for it,
             because `telemetry.prometheus` has already logged one.
     """
+    tls = config.tls is not None
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
     if http_address is not None:
-        _LOGGER.info("listening for HTTP", extra={"address": http_address, "tls": config.tls is not None})
+        _LOGGER.info("listening for HTTP", extra={"address": http_address, "tls": tls})
     for address in addresses:
-        values = {"address": address, "tls": config.tls is not None, "io_engine": name_engine()}
-        _LOGGER.info("listening", extra=values)
+        _LOGGER.info("listening", extra={"address": address, "tls": tls, "io_engine": name_engine()})
     ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
-    known = {name: address for name, address in ports.items() if address is not None}
-    _LOGGER.info("serving", extra=_list_facts(addresses, config) | known)
-
-
-def announce_http(address: str, config: Config) -> None:
-    """Logs records for a process that serves only HTTP at `address`."""
-    _LOGGER.info("listening for HTTP", extra={"address": address, "tls": config.tls is not None})
-    facts = {name: fact for name, fact in _list_facts([address], config).items() if name not in _OF_GRPC}
-    _LOGGER.info("serving", extra=facts)
-
-
-def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
-    """Returns the settings that explain most of the server's behavior."""
-    return {
+    facts = {
         "version": version("tensor-reshape"),
-        "io_engine": name_engine(),
-        "workers": config.workers,
+        **({"io_engine": name_engine(), "workers": config.workers} if addresses else {}),
         **{name: getattr(config, name) for name in _LIMITS},
-        "addresses": ",".join(addresses),
+        "addresses": ",".join(addresses) or http_address,
         "tls": "none" if config.tls is None else "mutual" if config.tls.client_ca else "server",
         "tokens": "none" if config.token_file is None else "required",
+        **{name: address for name, address in ports.items() if address is not None},
     }
+    _LOGGER.info("serving", extra=facts)

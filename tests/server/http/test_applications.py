@@ -24,7 +24,7 @@ from tensor_reshape.server.http.asgi import HttpRequest, Message, Reply
 from tensor_reshape.server.http.commands import build_from_environment
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
-    CALL_SECONDS,
+    CALL_DURATION,
     CALLS,
     LOOKUPS,
     MAX_CALLS,
@@ -260,7 +260,7 @@ def test_calls_are_counted():
     assert counters.cells[CALLS][*method, "OK"][0] == 1
     assert counters.cells[CALLS][*method, "INVALID_ARGUMENT"][0] == 1
     assert counters.cells[REJECTIONS][rejection.reason,][0] == 1
-    for family in (CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES):
+    for family in (CALL_DURATION, REQUEST_BYTES, RESPONSE_BYTES):
         assert sum(counters.cells[family][method][:-1]) == 2, family
     assert counters.cells[REQUEST_BYTES][method][-1] == len(json.dumps(QUESTION)) + 2
     assert counters.cells[RESPONSE_BYTES][method][-1] > len(rejection.content)

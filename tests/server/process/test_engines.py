@@ -15,7 +15,8 @@ LISTENER = "-event_engine_listener"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without the variable and without grpc, and with a tested release."""
-    monkeypatch.delenv(experiments.VARIABLE, raising=False)
+    monkeypatch.setenv(experiments.VARIABLE, "")  # so that the variable is restored, even if it is not set
+    monkeypatch.delenv(experiments.VARIABLE)
     monkeypatch.delitem(sys.modules, "grpc", raising=False)
     monkeypatch.setattr(experiments, "are_known", lambda: True)
     return monkeypatch
@@ -25,15 +26,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     ("address", "engine"),
     [
         ("127.0.0.1:0", "polling"),
-        ("127.255.0.1:0", "polling"),
-        ("localhost:0", "polling"),
-        ("[::1]:0", "polling"),
         ("unix:server.sock", "polling"),
         ("0.0.0.0:0", "event"),
-        ("[::]:0", "event"),
-        ("10.0.0.1:0", "event"),
         ("reshape.example:0", "event"),
-        ("localhost.example:0", "event"),
         ("nowhere", "event"),
     ],
 )

@@ -72,19 +72,11 @@ def test_log_queue_drops_and_counts_records_if_its_pipe_blocks(log: Log):
 
 
 def test_log_flush_waits_at_most_one_second(log: Log):
-    for _ in range(100):
+    for _ in range(1000):  # the queue stays full
         log.put("x" * 4000, logging.DEBUG)
     began = time.monotonic()
     log.handler.flush()
     assert 0.5 < time.monotonic() - began < 10
-
-
-def test_log_flush_returns_if_the_queue_stays_full(log: Log):
-    for _ in range(1000):
-        log.put("x" * 4000, logging.DEBUG)
-    began = time.monotonic()
-    log.handler.flush()
-    assert time.monotonic() - began < 10
 
 
 def test_log_writes_tracebacks_and_truncates_long_lines(log: Log):

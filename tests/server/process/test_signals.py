@@ -25,13 +25,6 @@ def test_caught_signal_is_read_as_a_byte_from_a_descriptor():
         assert os.read(signals, 8) == bytes([NUMBER] * 2)
 
 
-def test_catch_signals_closes_its_descriptor_on_exit():
-    with catch_signals((NUMBER,)) as signals:
-        os.fstat(signals)
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(signals)
-
-
 def test_signal_ignored_during_catch_signals_stays_ignored_afterwards():
     with catch_signals((NUMBER,)):
         ignore_signals((NUMBER,))

@@ -9,7 +9,7 @@ import pytest
 from certificates import issue_certificates
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.security.access import Access
 
 TOKEN = "0123456789abcdef" * 2
@@ -71,18 +71,6 @@ def test_first_certificate_name_is_the_identity_of_a_call(files: dict[str, Path]
     assert ask(access) == ""  # TLS has verified a certificate without names
 
 
-def test_authorization_file_admits_the_identities_that_it_lists(files: dict[str, Path]):
-    files["authorization_file"].write_text(
-        '[callers]\n"dns:*.example.org" = ["*"]\n"uri:spiffe://example.org/batch" = ["*"]'
-    )
-    access = open_access(files, *MUTUAL, "authorization_file")
-    for method in (INFER, RESHAPE):
-        assert ask(access, tls=WEB, method=method) == "uri:spiffe://example.org/web"
-        assert ask(access, tls=OTHER, method=method) == "dns:other.example.org"
-        assert ask(access, tls={"peer_dns": [b"other.example"]}, method=method) == Reason.PERMISSION_DENIED
-        assert ask(access, method=method) == Reason.PERMISSION_DENIED
-
-
 def test_call_requires_token_and_certificate_if_both_are_configured(files: dict[str, Path]):
     access = open_access(files, *MUTUAL, "token_file")
     assert ask(access, TOKEN, WEB) == "token:ci"
@@ -98,18 +86,3 @@ def test_call_has_the_permissions_of_token_and_certificate(files: dict[str, Path
 def test_unverified_client_certificate_grants_no_permission(files: dict[str, Path]):
     access = open_access(files, "tls_certificate", "tls_key", "token_file", "authorization_file")
     assert ask(access, TOKEN, WEB, RESHAPE) == Reason.PERMISSION_DENIED
-
-
-def test_changed_token_file_is_reloaded(files: dict[str, Path]):
-    access = open_access(files, "token_file")
-    files["token_file"].write_text(f"web:{TOKEN}")
-    assert ask(access, TOKEN) == "token:ci"
-    access.reload_changed_files()
-    assert ask(access, TOKEN) == "token:web"
-
-
-@pytest.mark.parametrize("name", ["token_file", "authorization_file", "tls_client_ca"])
-def test_invalid_authentication_file_raises_config_error(name: str, files: dict[str, Path]):
-    files[name].write_text("nothing")
-    with pytest.raises(ConfigError, match=str(files[name])):
-        open_access(files, *MUTUAL, "token_file", "authorization_file")

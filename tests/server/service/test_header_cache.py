@@ -48,27 +48,6 @@ def test_header_cache_misses_for_truncated_or_changed_requests(operation: Operat
         assert execute(used, operation, variant) == execute(ReshapeService(Limits()), operation, variant)
 
 
-def test_operations_have_separate_header_caches():
-    service = ReshapeService(Limits())
-    i64 = reshape_pb2.ReshapeRequest.FromString(build_request(RESHAPE))
-    i64.shape.CopyFrom(tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=[1], data=b"\xff" * 8))
-    raw = i64.SerializeToString()
-    assert isinstance(execute(service, RESHAPE, raw), bytes)
-    assert execute(service, DYNAMIC_RESHAPE, raw) == execute(ReshapeService(Limits()), DYNAMIC_RESHAPE, raw)
-
-
-def test_header_cache_is_correct_for_requests_with_strides():
-    for dims, strides, payload, want in (
-        ([6], [1], bytes(range(24)), bytes(range(24))),
-        ([6], [0], b"abcd", b"abcd" * 6),
-        ([2, 2], [1, 2], b"aaaabbbbccccdddd", b"aaaaccccbbbbdddd"),
-    ):
-        service = ReshapeService(Limits())
-        request = build_request(STATIC_RESHAPE, strides=strides, dims=dims, data=payload)
-        answers = {service.execute(STATIC_RESHAPE, request) for _ in range(3)}
-        assert [reshape_pb2.StaticReshapeResponse.FromString(answer).output.data for answer in answers] == [want]
-
-
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_small_request_has_equal_results_on_receiving_and_worker_threads(operation: Operation):
     for size in (0, 4, LIGHT_BYTES // 2, 2 * LIGHT_BYTES):
@@ -96,14 +75,6 @@ def test_header_cache_key_is_header_bytes_and_message_length():
         headers = HeaderCache()
         headers.add(b"headdata", 4, b"answer")
         assert (headers.find_at(request, 4), headers.find(request)) == (None, None), request
-
-
-def test_header_cache_skips_large_headers():
-    most = MAX_CACHED_HEADER_BYTES - len(b"answer")
-    for start, kept in ((most, True), (most + 1, False)):
-        headers, request = HeaderCache(), bytes(start + 8)
-        headers.add(request, start, b"answer")
-        assert (headers.find_at(request, start) is not None) == kept
 
 
 def test_header_cache_memory_is_limited():

@@ -5,7 +5,7 @@ import pytest
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeRequest
-from tensor_reshape.server.service.methods import MAX_CACHED_RESULT_BYTES, ReshapeService
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire import inference
 
 QUERIES = {
@@ -75,11 +75,3 @@ def test_query_that_needs_a_search_runs_on_a_thread(asked: Asked):
 def test_long_query_is_passed_to_a_thread_undecoded(asked: Asked):
     assert asked.infer_shape_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
     assert asked.read == []
-
-
-def test_result_of_a_long_query_is_not_cached(asked: Asked):
-    size = MAX_CACHED_RESULT_BYTES - len(asked.infer_shape(b"plain"))
-    for raw, reads in ((b"plain".ljust(size), 1), (b"plain".ljust(size + 1), 2)):
-        asked.read.clear()
-        assert asked.infer_shape(raw) == asked.infer_shape(raw)
-        assert len(asked.read) == reads

@@ -198,9 +198,3 @@ def test_debug_level_logs_every_call_when_it_ends(
     assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
     assert (line["response_bytes"] > 0, 0 < line["seconds"] < SECONDS) == (messages[1] > 0, True)
     assert len(lines.find("rejected")) == (result[0] != "OK")
-
-
-def test_successful_call_returns_no_id_and_is_not_logged_by_default(lines: Lines):
-    with serve() as runner:
-        assert REQUEST_ID_KEY not in end_call(runner.addresses[0], RESHAPE, pack(GOOD), headers=OURS)
-    assert lines.records == []

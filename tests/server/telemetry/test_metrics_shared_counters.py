@@ -7,11 +7,7 @@ import sys
 import pytest
 
 from tensor_reshape.server.telemetry.metrics import (
-    CALLS,
-    CODES,
     MAX_CALLS,
-    OPEN_CALLS,
-    OTHER,
     REQUEST_BYTES,
     SharedCounters,
     observe,
@@ -28,11 +24,6 @@ def test_shared_counters_do_not_overlap_in_memory():
     assert [(cell[0], cell[-1]) for cell in cells] == [(number, number) for number in range(len(cells))]
 
 
-def test_each_method_has_a_counter_for_each_status_code():
-    methods = [("a.service", "First"), ("a.service", "Second"), (OTHER, OTHER)]
-    assert list(SharedCounters(METHODS).cells[CALLS]) == [(*method, code) for method in methods for code in CODES]
-
-
 def test_histogram_observation_counts_in_the_first_fitting_bucket():
     for value, bucket in ((0, 0), (256, 0), (257, 1), (4**14, 10), (4**14 + 1, 11)):
         cell = SharedCounters(METHODS).cells[REQUEST_BYTES]["a.service", "Second"]
@@ -40,16 +31,6 @@ def test_histogram_observation_counts_in_the_first_fitting_bucket():
         expected = [0.0] * (len(REQUEST_BYTES.buckets) + 1)
         expected[bucket] = 1.0
         assert list(cell) == [*expected, value]
-
-
-def test_clear_gauges_keeps_shared_counters():
-    counters = SharedCounters(METHODS)
-    calls = counters.cells[CALLS]["a.service", "First", "OK"]
-    calls[0] = 5.0
-    counters.set(MAX_CALLS, 5)
-    counters.set(OPEN_CALLS, 5, "working")
-    counters.clear_gauges()
-    assert (calls[0], counters.cells[MAX_CALLS][()][0], counters.cells[OPEN_CALLS]["working",][0]) == (5.0, 0.0, 0.0)
 
 
 def count_and_die(descriptor: int) -> None:

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
-START = "from tensor_reshape.server.telemetry.call_logs import start_tracing; start_tracing().end()"
+START = """
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.telemetry.call_logs import Watchers
+Watchers(Config(tracing=True)).end()
+"""
 REJECTION = "ConfigError: --tracing cannot start with OpenTelemetry's environment variables"
 
 

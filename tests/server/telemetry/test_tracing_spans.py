@@ -10,10 +10,11 @@ from opentelemetry.trace import StatusCode
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.calls.call_info import CallInfo, record_response
+from tensor_reshape.server.calls.call_info import MAX_RESPONSE_BYTES, CallInfo, record_response
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.engine.observers import CallRecord
-from tensor_reshape.server.telemetry.tracing import CallSampling, SpanLog
+from tensor_reshape.server.telemetry.tracing import CallSampling, SpanLog, find_rank
+from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.reshapes import encode_accept, encode_response_header
@@ -39,7 +40,7 @@ def exporter() -> InMemorySpanExporter:
 def log(exporter: InMemorySpanExporter) -> SpanLog:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return SpanLog(provider.get_tracer("test"), CallSampling({}))
+    return SpanLog(provider.get_tracer("test"), CallSampling(provider.sampler))
 
 
 def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:
@@ -89,9 +90,12 @@ def test_call_span_has_the_output_rank(log: SpanLog, exporter: InMemorySpanExpor
     assert dict(span.attributes or {})["tensor_reshape.rank"] == 3
 
 
-def test_call_span_has_no_rank_without_an_output_shape(log: SpanLog, exporter: InMemorySpanExporter):
-    record = build_record(CallResult("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
-    record_response(record.info, b"\x0a\x00")
-    log.write(record)
-    (span,) = exporter.get_finished_spans()
-    assert "tensor_reshape.rank" not in dict(span.attributes or {})
+def test_rank_is_read_from_the_first_bytes_of_a_response():
+    response = encode_response_header(DataType.F32, [2**40] * 64, 2000) + bytes(2000)
+    assert find_rank(METHOD, response[:MAX_RESPONSE_BYTES]) == 64
+
+
+def test_response_without_an_output_shape_has_no_rank():
+    unknown = reshape_pb2.InferShapeResponse(origins=[reshape_pb2.Origin(text="a")]).SerializeToString()
+    assert find_rank(f"/{SERVICE}/InferShape", unknown) is None
+    assert find_rank(f"/{SERVICE}/BatchInferShape", b"\x0a\x00") is None

@@ -111,14 +111,6 @@ def test_worker_that_stops_by_itself_has_the_time_for_a_stop():
         check_kill(worker, HANG_SECONDS - MOMENT + STOP_SECONDS)
 
 
-def test_worker_that_ignores_a_second_signal_is_killed():
-    with start(DEAF) as worker:
-        await_serving(worker)
-        worker.stop(1, hurries=False)
-        worker.stop(2, hurries=True)
-        check_kill(worker, 2 + STOP_MARGIN_SECONDS)
-
-
 def test_heartbeats_do_not_delay_a_kill_after_a_second_signal():
     with start("trap '' TERM; while :; do " + BEAT + "sleep 0.01; done") as worker:
         await_serving(worker)

@@ -1,6 +1,5 @@
 """The commands `tensor-reshape http`, which serves only HTTP, and `tensor-reshape explore`, which opens the page."""
 
-import os
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -19,9 +18,9 @@ from tensor_reshape.server.options import build_config, build_option
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
-from tensor_reshape.server.startup_log import announce_http
+from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
-from tensor_reshape.server.telemetry.prometheus import MetricsSource, build_registry, serve_metrics
+from tensor_reshape.server.telemetry.prometheus import OnlyProcess, build_registry, serve_metrics
 
 # The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.
 _OMITTED = {"listen", "health_listen", "http_listen", "workers", "max_connection_age_seconds"}
@@ -124,8 +123,7 @@ def _build_config(values: dict[str, Any]) -> Config:
 
 def _build_metrics() -> tuple[SharedCounters, Callable[[], Reply], Collector]:
     counters = SharedCounters(list_methods())
-    source = MetricsSource(1, counters, os.getpid())
-    registry = build_registry(lambda: [source])
+    registry = build_registry([(OnlyProcess(), counters)])
     return counters, lambda: Reply(200, (generate_latest(registry),), CONTENT_TYPE_LATEST), registry
 
 
@@ -139,5 +137,5 @@ def _serve(config: Config) -> None:
     server = HttpServer(config, counters=counters, scrape=scrape)
     listen = config.metrics_listen
     with nullcontext() if listen is None else serve_metrics(listen, registry):
-        serve_until_signal(server, lambda: announce_http(server.address, config))
+        serve_until_signal(server, lambda: announce((), config, http_address=server.address))
     ignore_signals(STOP_SIGNALS)

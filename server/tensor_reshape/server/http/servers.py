@@ -18,7 +18,7 @@ from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.asgi import Reply, repeat
 from tensor_reshape.server.http.guards import Connections, Guard
 from tensor_reshape.server.process.housekeeping import RETURN_SECONDS, MemoryReturner, end_process
-from tensor_reshape.server.process.listeners import share, take
+from tensor_reshape.server.process.listeners import take
 from tensor_reshape.server.process.logs import report_lost_records
 from tensor_reshape.server.process.signals import catch_signals, stop_at_signal
 from tensor_reshape.server.telemetry.metrics import SharedCounters
@@ -68,7 +68,7 @@ class HttpServer:
         keep_freed_memory()  # this function must be called before any thread starts
         self._drain_seconds = config.drain_seconds
         self.app = app = app or Application(config, counters=counters, scrape=scrape)
-        self.address, self._listeners = (share if shares_ports else take)(config.http_listen or "")
+        self.address, self._listeners = take(config.http_listen or "", held=shares_ports)
         for listener in self._listeners:
             _prepare(listener)
         self._connections = Connections()

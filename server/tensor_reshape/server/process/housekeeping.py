@@ -15,7 +15,7 @@ from tensor_reshape.server.process.logs import flush_logs
 SWEEP_SECONDS = 0.05
 """Seconds between two checks for calls without progress, while calls are running."""
 
-IDLE_SECONDS = 0.25
+IDLE_SWEEP_SECONDS = 0.25
 """Seconds between two wake-ups of the housekeeping thread if no call needs checks. A wake-up costs 0.1 ms."""
 
 RETURN_SECONDS = 5.0
@@ -77,7 +77,7 @@ class Housekeeper:
         """Creates a thread without tasks.
 
         Args:
-            is_calm: a function that returns whether the thread may wake up every IDLE_SECONDS instead of every
+            is_calm: a function that returns whether the thread may wake up every IDLE_SWEEP_SECONDS instead of every
                 SWEEP_SECONDS.
         """
         self._is_calm = is_calm
@@ -101,7 +101,7 @@ class Housekeeper:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(IDLE_SECONDS if self._is_calm() else SWEEP_SECONDS):
+        while not self._stopped.wait(IDLE_SWEEP_SECONDS if self._is_calm() else SWEEP_SECONDS):
             now = time.monotonic()
             for task in self._tasks:
                 if now < task.due_at:

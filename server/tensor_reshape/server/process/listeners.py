@@ -82,10 +82,14 @@ def hold(address: str) -> Iterator[str]:
         yield real
 
 
-def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Binds a TCP address for this process only.
+def take(address: str, *, held: bool = False) -> tuple[str, tuple[socket.socket, ...]]:
+    """Binds a TCP address.
 
-    Call `listen` on the sockets at once, because other processes can bind the address before this call.
+    If the port is not held, call `listen` on the sockets at once, because other processes can bind it before this call.
+
+    Args:
+        address: the address.
+        held: whether the parent process has reserved the port for this process with `hold`.
 
     Returns:
         the address with its real port, and the bound sockets.
@@ -94,25 +98,10 @@ def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
         ConfigError: the address is in use.
     """
     try:
-        sockets = _bind_everywhere(address)
+        sockets = _bind_everywhere(address, shares=held)
     except OSError as error:
         raise _explain(address, error) from error
     return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
-
-
-def share(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Binds a TCP address that the parent process has reserved with `hold`.
-
-    Returns:
-        the address, and the sockets.
-
-    Raises:
-        ConfigError: the address is in use.
-    """
-    try:
-        return address, _bind_everywhere(address, shares=True)
-    except OSError as error:
-        raise _explain(address, error) from error
 
 
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
@@ -142,7 +131,7 @@ def _take(address: str) -> tuple[socket.socket, ...]:
     if address.startswith(_UNIX):
         _check_unserved(address.removeprefix(_UNIX))
         return ()
-    held = _bind_everywhere(address)
+    held = _bind_everywhere(address, shares=False)
     if not held:
         raise OSError(_NO_REASON)
     return held
@@ -208,7 +197,7 @@ def _check_unserved(path: str) -> None:
     raise OSError("another server listens on this socket")
 
 
-def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.socket, ...]:
+def _bind_everywhere(address: str, *, shares: bool) -> tuple[socket.socket, ...]:
     """Binds the same port on all addresses of a host.
 
     All these addresses must be free. In contrast, grpc only requires one free address.

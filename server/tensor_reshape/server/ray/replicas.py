@@ -24,7 +24,7 @@ from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.status import Status, encode_rejection
 
 _METHODS = ReshapeService(Limits()).methods
@@ -82,17 +82,20 @@ class ReshapeReplica:
         """Serves a unary call. If the call fails, its status is set in the context, and Ray Serve sends no message."""
         method = self._unary[path]
         try:
-            light = method.respond_light(request)
-            return Message(light if light is not None else await asyncio.to_thread(method.respond, request, _never))
+            response = method.respond_light(request)
+            if response is None:
+                response = await asyncio.to_thread(method.respond, request, lambda: False)
+            return Message(response)
         except Exception as error:  # noqa: BLE001 - Ray Serve would send its text to the client
-            _set_status(context, choose_status(error, path))
+            _fail(context, error, path)
             return Message(b"")
 
     async def answer_stream(
         self, path: str, requests: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[Message]:
         """Serves a stream. If the call fails, its status is set in the context."""
-        session = self._streams[path].open(_reserve_nothing)
+        # No memory is reserved, because the maximum message size already limits the memory of a session.
+        session = self._streams[path].open(lambda _size: None)
         try:
             async for request in requests:
                 # The method `estimate` is called before `receive`, because `receive` uses the message that `estimate`
@@ -103,9 +106,7 @@ class ReshapeReplica:
                     yield Message(raw)
             session.finish()
         except Exception as error:  # noqa: BLE001 - as above
-            status = choose_status(error, path)
-            _set_status(context, status)
-            raise EndedError(status.details) from None
+            raise EndedError(_fail(context, error, path)) from None
 
 
 def read_limits(arguments: Mapping[str, Any]) -> Limits:
@@ -128,43 +129,30 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
     """Registers the gRPC methods with a proxy of Ray Serve, which replaces these handlers with its own handlers."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        **{_shorten(path): grpc.unary_unary_rpc_method_handler(_reject) for path in _UNARY},
-        **{_shorten(path): grpc.stream_stream_rpc_method_handler(_reject) for path in _STREAMS},
+        **{split_method(path)[1]: grpc.unary_unary_rpc_method_handler(_reject) for path in _UNARY},
+        **{split_method(path)[1]: grpc.stream_stream_rpc_method_handler(_reject) for path in _STREAMS},
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
 
-def choose_status(error: Exception, method: str) -> Status:
-    """Returns the status of a call whose work raised `error`.
+def _fail(context: Context, error: Exception, method: str) -> str:
+    """Sets the status of a call whose work raised `error`, and returns its text.
 
     The status contains the details of a request error, but no details of a bug.
     """
     if isinstance(error, ReshapeError):
-        return encode_rejection(error)
-    _LOGGER.error("bug", exc_info=error, extra={"method": method})
-    return Status("INTERNAL", INTERNAL_ERROR, ())
+        status = encode_rejection(error)
+    else:
+        _LOGGER.error("bug", exc_info=error, extra={"method": method})
+        status = Status("INTERNAL", INTERNAL_ERROR, ())
+    context.set_code(grpc.StatusCode[status.code])
+    context.set_details(status.details)
+    context.set_trailing_metadata(list(status.trailing_metadata))
+    return status.details
 
 
 def _reject(_request: object, context: grpc.ServicerContext) -> NoReturn:
     context.abort(grpc.StatusCode.UNIMPLEMENTED, "only a proxy of Ray Serve serves this method")
-
-
-def _set_status(context: Context, status: Status) -> None:
-    context.set_code(grpc.StatusCode[status.code])
-    context.set_details(status.details)
-    context.set_trailing_metadata(list(status.trailing_metadata))
-
-
-def _shorten(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _never() -> bool:
-    return False
-
-
-def _reserve_nothing(_size: int) -> None:
-    """Reserves no memory, because the maximum message size already limits the memory of a session."""
 
 
 def _answer(path: str) -> Callable[[ReshapeReplica, bytes, Context], Awaitable[Message]]:
@@ -187,6 +175,6 @@ def _answer_stream(path: str) -> Callable[[ReshapeReplica, AsyncIterator[bytes],
 # Ray Serve finds the methods of the class by their names, and passes the context only to a parameter named
 # `grpc_context`.
 for _path in _UNARY:
-    setattr(ReshapeReplica, _shorten(_path), _answer(_path))
+    setattr(ReshapeReplica, split_method(_path)[1], _answer(_path))
 for _path in _STREAMS:
-    setattr(ReshapeReplica, _shorten(_path), _answer_stream(_path))
+    setattr(ReshapeReplica, split_method(_path)[1], _answer_stream(_path))

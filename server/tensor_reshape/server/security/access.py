@@ -18,9 +18,7 @@ from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.permissions import Permissions, read_identities
 from tensor_reshape.server.security.tokens import Tokens
 
-AUTHORIZATION_KEY = "authorization"
-"""The metadata key for the token of a call."""
-
+_AUTHORIZATION_KEY = "authorization"  # the metadata key for the token of a call
 _UNKNOWN = "the call has no valid token"
 _NOT_PERMITTED = "this caller may not call this method"
 
@@ -67,7 +65,7 @@ class Access:
         # The token is checked first, because checking a token takes less time than reading a certificate.
         identities: list[str] = []
         if self._tokens is not None:
-            identities.append(self._tokens.find_identity(info.find_values(AUTHORIZATION_KEY)))
+            identities.append(self._tokens.find_identity(info.find_values(_AUTHORIZATION_KEY)))
             if not identities[0]:
                 raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, _UNKNOWN)
         identities += read_identities(info.read_tls()) if self._reads_certificates else []

@@ -45,7 +45,7 @@ from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATIO
 from tensor_reshape.wire.servers import ServerInfo, encode_server_info
 from tensor_reshape.wire.tensors import TensorView
 
-Result = TypeVar("Result")
+Encoded = TypeVar("Encoded")
 
 MAX_CACHED_RESULT_BYTES = 4 * 1024
 """The maximum size of a query together with its result in the cache."""
@@ -100,19 +100,9 @@ class _NoTurns:
         pass
 
 
-class BugLog:
-    """Logs only the first bug of a batch, because other items of the batch probably have the same bug."""
-
-    def __init__(self, method: str) -> None:
-        """Makes the log for one batch of `method`."""
-        self._method = method
-        self._has_logged = False
-
-    def report(self, bug: Exception) -> None:
-        """Logs a bug if it is the first bug of the batch."""
-        if not self._has_logged:
-            self._has_logged = True
-            _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
+def _log_bug(bug: Exception) -> None:
+    """Logs a bug of a batch item. The log writes only a few records of one kind in a second."""
+    _LOGGER.error("bug", exc_info=bug, extra={"method": BATCH_INFER_SHAPE.path})
 
 
 class ReshapeService:
@@ -212,8 +202,8 @@ class ReshapeService:
         return None if result is None else self._keep_result(request, result)
 
     def infer(
-        self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Result], is_over: IsOver
-    ) -> Result:
+        self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Encoded], is_over: IsOver
+    ) -> Encoded:
         """Executes a query. The calling thread holds the lock of the queries.
 
         Args:
@@ -246,14 +236,13 @@ class ReshapeService:
             InvalidRequestError: MESSAGE_MALFORMED.
             LimitError: the batch is too large, or the client no longer waits.
         """
-        report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
             # this check comes before decoding, so that no work is done for a client that has disconnected
             _check_awaited(is_over)
-            read = batches.decode_batch_items(batches.decode_batch_request(request), report)
+            read = batches.decode_batch_items(batches.decode_batch_request(request), _log_bug)
             items = _share(read, is_over, self._batch_turns)
-            results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
-            return batches.encode_batch_response(results, self._limits.max_output_bytes, report)
+            results = _share(answer_batch(items, self._limits, _log_bug), is_over, self._batch_turns)
+            return batches.encode_batch_response(results, self._limits.max_output_bytes, _log_bug)
 
     def infer_batch_light(self, request: bytes) -> bytes | None:
         """Returns the response to a small BatchInferShape whose items need no search. Returns None for other batches.
@@ -340,7 +329,7 @@ class ReshapeService:
         return b"".join((header, output.payload))
 
 
-def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+def _share(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
     """Yields the items of `made` while the client waits. Between items, other threads can take the lock.
 
     The items are made in groups of `_RUN_ITEMS`, because decoding, solving and encoding JSON item by item takes a sixth
@@ -353,7 +342,7 @@ def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Re
             yield item
 
 
-def _watch(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+def _watch(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
     for item in made:
         turns.give_way()
         _check_awaited(is_over)

@@ -22,17 +22,14 @@ one line a second for each address. The access log has a line for each call that
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.statuses import INTERNAL
 from tensor_reshape.server.config import Config, ConfigError
-
-if TYPE_CHECKING:
-    from tensor_reshape.server.telemetry.tracing import Tracing
-
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
@@ -51,14 +48,16 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
         field: the name of the field at fault, or an empty text if the error concerns no field.
         detail: the message of an error about the load of the server, or an empty text for any other error.
     """
-    if info.is_logged:
-        return
-    info.is_logged = True
-    if _LOGGER.isEnabledFor(logging.INFO):
-        seconds = time.monotonic() - began
-        more = {name: value for name, value in (("field", field), ("detail", detail)) if value}
-        values = describe_call(info, result, seconds) | more
-        _LOGGER.info("failed" if result.code == INTERNAL else "rejected", extra=values)
+    if not info.is_logged:
+        info.is_logged = True
+        if _LOGGER.isEnabledFor(logging.INFO):
+            values = describe_call(info, result, time.monotonic() - began)
+            _log_error(result.code, values | {"field": field, "detail": detail})
+
+
+def _log_error(code: str, values: dict[str, Any]) -> None:
+    present = {name: value for name, value in values.items() if value != ""}
+    _LOGGER.info("failed" if code == INTERNAL else "rejected", extra=present)
 
 
 _REFUSED_AT: dict[str, float] = {}  # the time of the last log line of each address that was refused recently
@@ -79,8 +78,7 @@ def log_refusal(address: str) -> None:
 def log_outside(method: str, code: str = "UNIMPLEMENTED", peer: str = "") -> None:
     """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call."""
     if _LOGGER.isEnabledFor(logging.INFO):
-        values = {"method": method[:_MAX_METHOD_CHARACTERS], "code": code} | ({"peer": peer} if peer else {})
-        _LOGGER.info("failed" if code == INTERNAL else "rejected", extra=values)
+        _log_error(code, {"method": method[:_MAX_METHOD_CHARACTERS], "code": code, "peer": peer})
 
 
 def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
@@ -129,33 +127,28 @@ class Watchers:
 
     Attributes:
         logs: the configured logs.
+        end: a function that sends the remaining spans.
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts the logs that `config` enables, or raises a ConfigError (see `start_tracing`)."""
-        self._tracing = start_tracing() if config.tracing else None
+        """Starts the logs that `config` enables.
+
+        Raises:
+            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
+        """
         self.logs: list[CallLog] = [AccessLog()] if config.log_level == "debug" else []
-        if self._tracing is not None:
-            self.logs.append(self._tracing.log)
+        self.end: Callable[[], None] = lambda: None
+        if not config.tracing:
+            return
+        try:
+            from tensor_reshape.server.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional extra
 
-    def end(self) -> None:
-        """Sends the remaining spans."""
-        if self._tracing is not None:
-            self._tracing.end()
-
-
-def start_tracing() -> "Tracing":
-    """Starts to send spans to OpenTelemetry.
-
-    Raises:
-        ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
-    """
-    try:
-        from tensor_reshape.server.telemetry.tracing import Tracing  # noqa: PLC0415 - an optional extra
-
-        return Tracing()
-    except ImportError as error:
-        raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
-    except (ValueError, OSError) as error:  # even an import of OpenTelemetry fails if one of its variables is invalid
-        message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
-        raise ConfigError(message) from error
+            tracing = Tracing()
+        except ImportError as error:
+            raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
+        # even an import of OpenTelemetry fails if one of its variables is invalid
+        except (ValueError, OSError) as error:
+            message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
+            raise ConfigError(message) from error
+        self.logs.append(tracing.log)
+        self.end = tracing.end

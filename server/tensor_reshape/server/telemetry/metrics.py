@@ -76,7 +76,7 @@ class Family(NamedTuple):
 
 
 CALLS = Family("tensor_reshape_calls", COUNTER, "Number of finished calls, by status code.", (*_METHOD, "code"))
-CALL_SECONDS = Family(
+CALL_DURATION = Family(
     "tensor_reshape_call_duration_seconds",
     HISTOGRAM,
     "Duration of finished calls in seconds, from their beginning (after any wait for a turn) until they are over.",
@@ -111,7 +111,7 @@ USED_BYTES = Family(
 )
 BUDGET_BYTES = Family("tensor_reshape_memory_budget_bytes", GAUGE, "Size of the memory pool in bytes.", ("pool",))
 CONNECTIONS = Family("tensor_reshape_connections", GAUGE, "Number of connections with running calls.")
-MAX_CONNECTIONS = Family("tensor_reshape_max_connections", GAUGE, "Limit of connections on all addresses together.")
+CONNECTION_LIMIT = Family("tensor_reshape_max_connections", GAUGE, "Limit of connections on all addresses together.")
 
 BUILD = Family(
     "tensor_reshape_build_info",
@@ -130,8 +130,8 @@ MISSED_HEARTBEATS = Family(
 )
 
 PROCESS_FAMILIES = (
-    CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REJECTIONS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
-    MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, MAX_CONNECTIONS,
+    CALLS, CALL_DURATION, REQUEST_BYTES, RESPONSE_BYTES, REJECTIONS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
+    MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, CONNECTION_LIMIT,
 )  # fmt: skip
 """The metrics that each process writes. The page for Prometheus has their sums over all processes."""
 
@@ -239,7 +239,7 @@ class MethodCells:
     def __init__(self, counters: SharedCounters, method: tuple[str, str]) -> None:
         """Finds the numbers of a method, which is a pair of a service and a name."""
         self.codes = {code: counters.cells[CALLS][*method, code] for code in CODES}
-        self.seconds = counters.cells[CALL_SECONDS][method]
+        self.seconds = counters.cells[CALL_DURATION][method]
         self.requests, self.responses = counters.cells[REQUEST_BYTES][method], counters.cells[RESPONSE_BYTES][method]
 
 
@@ -269,7 +269,7 @@ class MethodCounters:
         row.codes[code][0] += 1.0
         if reason:
             self._reasons[reason][0] += 1.0
-        observe(CALL_SECONDS, row.seconds, monotonic() - began)
+        observe(CALL_DURATION, row.seconds, monotonic() - began)
 
     def count_other(self, code: str = "UNIMPLEMENTED") -> None:
         """Counts a call to an unknown method, or an HTTP request that begins no call."""

@@ -2,7 +2,7 @@
 
 The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
 connection has a thread. Therefore, use an address that only a trusted network can reach. The metrics port closes a
-connection on which nothing arrives for `SILENT_SECONDS`.
+connection on which nothing arrives for `SCRAPE_TIMEOUT_SECONDS`.
 
 - The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
   have the same metrics.
@@ -17,13 +17,14 @@ import platform
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from http.server import ThreadingHTTPServer
 from importlib.metadata import version
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -43,55 +44,62 @@ _RETURNED_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in
 _Values = Mapping[Labels, Sequence[float]]
 
 
-class MetricsSource(NamedTuple):
-    """A worker process, or the only process of a server without workers.
+class CountedProcess(Protocol):
+    """A worker of the supervisor, or the only process of a server without workers."""
 
-    Attributes:
-        worker: the number of the worker, from 1.
-        counters: the metrics of the process.
-        pid: the process identifier, or None if no process runs now.
-        serves: whether the process serves calls, according to its last message to the supervisor.
-        restarts: the number of times that the worker process was replaced.
-        missed_heartbeats: the number of times that the worker process was killed because it sent no more heartbeats.
-    """
+    number: int
+    serves: bool
+    starts: int
+    hangs: int
 
-    worker: int
-    counters: SharedCounters
-    pid: int | None
+    @property
+    def pid(self) -> int | None:
+        """The process identifier, or None if no process runs."""
+
+
+@dataclass
+class OnlyProcess:
+    """This process as a server without workers."""
+
+    pid: int = field(default_factory=os.getpid)
+    number: int = 1
     serves: bool = True
-    restarts: int = 0
-    missed_heartbeats: int = 0
+    starts: int = 1
+    hangs: int = 0
+
+
+MetricsSources: TypeAlias = Sequence[tuple[CountedProcess, SharedCounters]]
+"""The processes of a server with their metrics."""
 
 
 class ServerCollector(Collector):
     """The metrics of one server."""
 
-    def __init__(self, list_sources: Callable[[], Sequence[MetricsSource]]) -> None:
-        """Creates a collector for the metrics of all processes of a server, which `list_sources` returns."""
-        self._list_sources = list_sources
+    def __init__(self, sources: MetricsSources) -> None:
+        """Creates a collector for the metrics of all processes of a server."""
+        self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
         """Yields all metrics."""
-        sources = self._list_sources()
-        sums = {family: _sum(family, sources) for family in metrics.PROCESS_FAMILIES}
+        processes = [process for process, _ in self._sources]
+        sums = {family: _sum(family, self._sources) for family in metrics.PROCESS_FAMILIES}
         called = {(service, method) for (service, method, _), (number,) in sums[metrics.CALLS].items() if number}
         for family, values in sums.items():
             shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
             yield build_metric(family, shown)
         versions = platform.python_version(), version("grpcio"), version("protobuf")
         yield build_metric(metrics.BUILD, {(version("tensor-reshape"), name_engine(), *versions): [1]})
-        yield build_metric(metrics.WORKERS, {(): [len(sources)]})
-        yield build_metric(metrics.SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
-        yield build_metric(metrics.RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
-        missed: dict[Labels, list[float]] = {(str(source.worker),): [source.missed_heartbeats] for source in sources}
-        yield build_metric(metrics.MISSED_HEARTBEATS, missed)
-        yield from _collect_processes(sources)
+        yield build_metric(metrics.WORKERS, {(): [len(processes)]})
+        yield build_metric(metrics.SERVING_WORKERS, {(): [sum(one.serves for one in processes)]})
+        yield build_metric(metrics.RESTARTS, {(str(one.number),): [max(0, one.starts - 1)] for one in processes})
+        yield build_metric(metrics.MISSED_HEARTBEATS, {(str(one.number),): [one.hangs] for one in processes})
+        yield from _collect_processes(processes)
 
 
-def build_registry(list_sources: Callable[[], Sequence[MetricsSource]]) -> CollectorRegistry:
+def build_registry(sources: MetricsSources) -> CollectorRegistry:
     """Returns the metrics of a server (see `ServerCollector`) and of this process."""
     registry = CollectorRegistry()
-    registry.register(ServerCollector(list_sources))
+    registry.register(ServerCollector(sources))
     ProcessCollector(registry=registry)
     return registry
 
@@ -114,12 +122,12 @@ def build_metric(family: Family, values: _Values) -> Metric:
     return metric
 
 
-def _sum(family: Family, sources: Sequence[MetricsSource]) -> _Values:
+def _sum(family: Family, sources: MetricsSources) -> _Values:
     """Returns the sums of a metric over all processes. The sums of a gauge include only running processes."""
-    every = [source.counters for source in sources if family.kind != metrics.GAUGE or source.pid is not None]
+    every = [counters for process, counters in sources if family.kind != metrics.GAUGE or process.pid is not None]
     return {
         labels: [sum(counters.cells[family][labels][index] for counters in every) for index in range(family.width)]
-        for labels in sources[0].counters.cells[family]
+        for labels in sources[0][1].cells[family]
     }
 
 
@@ -130,27 +138,27 @@ def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: 
     return (service, method) in called and (not code or any(numbers) or code[0] in _RETURNED_CODES)
 
 
-def _collect_processes(sources: Sequence[MetricsSource]) -> Iterator[Metric]:
+def _collect_processes(processes: Sequence[CountedProcess]) -> Iterator[Metric]:
     """Yields prometheus_client's process metrics of each worker, with the label `worker`."""
     found: dict[str, Metric] = {}
-    for source in sources:
-        if source.pid is None:
+    for process in processes:
+        if (pid := process.pid) is None:
             continue
-        for metric in ProcessCollector(namespace=PROCESS_PREFIX, pid=partial(int, source.pid), registry=None).collect():
+        for metric in ProcessCollector(namespace=PROCESS_PREFIX, pid=partial(int, pid), registry=None).collect():
             kept = found.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
             for sample in metric.samples:
-                kept.add_sample(sample.name, {"worker": str(source.worker)}, sample.value)
+                kept.add_sample(sample.name, {"worker": str(process.number)}, sample.value)
     yield from found.values()
 
 
-SILENT_SECONDS = 2.0
+SCRAPE_TIMEOUT_SECONDS = 2.0
 """Seconds that the metrics port waits to receive a part of a request or to send a part of a response."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class _Handler(MetricsHandler):
-    timeout = SILENT_SECONDS
+    timeout = SCRAPE_TIMEOUT_SECONDS
 
 
 class _Server(ThreadingHTTPServer):
@@ -185,39 +193,3 @@ def serve_metrics(address: str, registry: Collector) -> Iterator[str]:
             stack.callback(server.shutdown)
         _LOGGER.info("listening for metrics", extra={"address": real})
         yield real
-
-
-class CountedWorker(Protocol):
-    """A worker of the supervisor. `counters` is the descriptor of its memory for metrics."""
-
-    number: int
-    serves: bool
-    starts: int
-    hangs: int
-    counters: int | None
-
-    @property
-    def pid(self) -> int | None:
-        """The process identifier, or None if no process runs."""
-
-
-def serve_workers(address: str, workers: Sequence[CountedWorker]) -> AbstractContextManager[str]:
-    """Gives each worker memory for its metrics, serves all metrics, and yields the address with its bound port.
-
-    The metrics port has its own threads, so a request does not block the supervisor.
-
-    Raises:
-        ConfigError: the address cannot be bound.
-    """
-    every = []
-    for worker in workers:
-        worker.counters = os.memfd_create("tensor-reshape-metrics")
-        every.append(SharedCounters(metrics.list_methods(), worker.counters))
-
-    def list_sources() -> list[MetricsSource]:
-        return [
-            MetricsSource(worker.number, counters, worker.pid, worker.serves, max(0, worker.starts - 1), worker.hangs)
-            for worker, counters in zip(workers, every, strict=True)
-        ]
-
-    return serve_metrics(address, build_registry(list_sources))

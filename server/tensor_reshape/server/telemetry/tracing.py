@@ -2,18 +2,15 @@
 
 The span of a call is created when the call is over, so that running calls need no memory for spans.
 
-- OpenTelemetry's samplers decide when a span starts, and need a context and a trace id. With a sampling rate of 1 %,
-  this preparation of 99 % of the calls would take longer than the spans. `CallSampling` makes the same choices without
-  it.
-- The choice follows `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`. With a parent-based sampler, a call whose
+- OpenTelemetry's sampler would decide when a span starts. `CallSampling` asks the same sampler when a call begins, so
+  that the server keeps no data for calls without a span.
+- A sampler follows `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`. With a parent-based sampler, a call whose
   client has a trace gets a span if the client samples this trace.
-- If OpenTelemetry does not accept these variables, OpenTelemetry's own sampler decides.
 - Attributes that begin with `rpc.` follow OpenTelemetry's conventions for gRPC. Other attributes of a span begin with
   `tensor_reshape.`.
 - If the metadata of a call contain a W3C Trace Context, the client's span is the parent of the call's span.
 - A span contains only two values of the client, which are the W3C Trace Context with its `tracestate` and the request
   id. These two values are omitted if they are invalid. The limit for metadata also limits their length.
-- The server first decides whether a call is sampled (see `CallSampling`). A call that is not sampled has no other cost.
 - OpenTelemetry itself reads its environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER and
   OTEL_SERVICE_NAME.
 - The tracer provider belongs to this server and is not registered globally.
@@ -22,12 +19,11 @@ The span of a call is created when the call is over, so that running calls need 
 """
 
 import logging
-import os
 import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Final
@@ -35,111 +31,68 @@ from typing import Final
 from google.rpc.code_pb2 import Code
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.propagators.textmap import Getter
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, DEFAULT_ON, Decision, Sampler, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBased, Sampler
 from opentelemetry.trace import Span, SpanKind, Status, Tracer, get_current_span
 from opentelemetry.trace import StatusCode as SpanStatus
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.results import GONE, EndedCall
-from tensor_reshape.wire.fields import find_inferred_rank, find_output_rank, find_stream_rank
+from tensor_reshape.v1 import tensor_pb2
+from tensor_reshape.wire.fields import read_field
 from tensor_reshape.wire.methods import SERVICE, split_method
 
-_PARENT_KEY = "traceparent"
-_DEFAULT = "parentbased_always_on"
-_PREFIX = "parentbased_"
-_RATES = {"always_on": 1.0, "always_off": 0.0}
-_RATIO = "traceidratio"
+_PARENT_KEYS = ("traceparent", "tracestate")
 # Most valid `traceparent` headers of clients that do not sample the trace match this expression.
 _UNSAMPLED = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-00")
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
-class _MetadataGetter(Getter[Metadata]):
-    """Lets OpenTelemetry read the metadata of a call like the headers of a request."""
-
-    def get(self, carrier: Metadata, key: str) -> list[str] | None:
-        """Returns the values of a name, or None if the name is missing."""
-        return [value for name, value in carrier if name == key and isinstance(value, str)] or None
-
-    def keys(self, carrier: Metadata) -> list[str]:
-        """Returns the names."""
-        return [name for name, _ in carrier]
-
-
-_GETTER = _MetadataGetter()
-
-
 def find_parent(metadata: Metadata) -> Context:
     """Returns the context of the client's span, which is empty if the metadata contain no valid W3C Trace Context."""
+    carrier: dict[str, list[str]] = {key: [] for key in _PARENT_KEYS}
+    for name, value in metadata:
+        if name in carrier:
+            carrier[name].append(str(value))
     # The parent context must not be the current context of this thread, because the thread serves calls of all clients.
-    return _PROPAGATOR.extract(metadata, Context(), _GETTER)
+    return _PROPAGATOR.extract(carrier, Context()) if carrier[_PARENT_KEYS[0]] else Context()
 
 
 class CallSampling:
-    """Chooses calls as the sampler of OpenTelemetry's environment variables does.
+    """Chooses the calls that get a span, as `sampler` does."""
 
-    Attributes:
-        sampler: the sampler for the tracer of the chosen calls. None: OpenTelemetry's own sampler.
-    """
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        """Reads the variables of `environ`."""
-        name = environ.get("OTEL_TRACES_SAMPLER", _DEFAULT).lower()
-        rate = _find_rate(name.removeprefix(_PREFIX), environ.get("OTEL_TRACES_SAMPLER_ARG", ""))
-        self._asks_parent = name.startswith(_PREFIX)
-        self._rate = 1.0 if rate is None else rate
-        # This sampler chooses the same traces as the samplers of other servers with the same rate.
-        self._ratio = TraceIdRatioBased(self._rate) if name == _RATIO else None
-        self.sampler: Sampler | None = None
-        if rate is not None:
-            self.sampler = DEFAULT_ON if self._asks_parent else ALWAYS_ON
+    def __init__(self, sampler: Sampler) -> None:
+        """Asks `sampler` about each call."""
+        self._sampler = sampler
+        self._follows_parents = isinstance(sampler, ParentBased)
 
     def chooses(self, metadata: Metadata) -> bool:
         """Whether a new call gets a span."""
-        if self._asks_parent or self._ratio is not None:
-            for name, value in metadata:
-                if name == _PARENT_KEY:
-                    return self._follow(str(value), metadata)
-        return random.random() < self._rate  # noqa: S311 - a sample, not a secret
-
-    def _follow(self, traceparent: str, metadata: Metadata) -> bool:
-        """Whether a call whose client has a trace gets a span. If the trace is invalid, the rate decides."""
-        if self._asks_parent and _UNSAMPLED.fullmatch(traceparent):  # this check is much faster than OpenTelemetry's
-            return False
-        parent = get_current_span(find_parent(metadata)).get_span_context()
-        if not parent.is_valid:
-            return random.random() < self._rate  # noqa: S311 - as above
-        if self._ratio is None:
-            return parent.trace_flags.sampled
-        return self._ratio.should_sample(None, parent.trace_id, "").decision is not Decision.DROP
-
-
-def _find_rate(sampler: str, argument: str) -> float | None:
-    """Returns the sampling rate of calls without a trace, or None if OpenTelemetry does not accept the variables."""
-    if sampler != _RATIO:
-        return _RATES.get(sampler)
-    try:
-        rate = float(argument)
-    except ValueError:
-        return None
-    return rate if 0 <= rate <= 1 else None
+        if self._follows_parents:
+            parents = [str(value) for name, value in metadata if name == _PARENT_KEYS[0]]
+            if parents and _UNSAMPLED.fullmatch(parents[0]):  # this check is much faster than OpenTelemetry's
+                return False
+        parent = find_parent(metadata)
+        trace = get_current_span(parent).get_span_context().trace_id
+        trace = trace or random.getrandbits(128)
+        return self._sampler.should_sample(parent, trace, "", SpanKind.SERVER).decision is not Decision.DROP
 
 
 # OpenTelemetry's conventions count these status codes as failures of the server, and other error codes as failures of
 # the client.
 _FAILURES = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
-_RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
-    f"/{SERVICE}/StaticReshape": find_output_rank,
-    f"/{SERVICE}/DynamicReshape": find_output_rank,
-    f"/{SERVICE}/Reshape": find_output_rank,
-    f"/{SERVICE}/StreamReshape": find_stream_rank,
-    f"/{SERVICE}/InferShape": find_inferred_rank,
+# the messages of outputs, by method
+_OUTPUTS: Final[Mapping[str, type[tensor_pb2.Tensor | tensor_pb2.Shape]]] = {
+    f"/{SERVICE}/StaticReshape": tensor_pb2.Tensor,
+    f"/{SERVICE}/DynamicReshape": tensor_pb2.Tensor,
+    f"/{SERVICE}/Reshape": tensor_pb2.Tensor,
+    f"/{SERVICE}/StreamReshape": tensor_pb2.Tensor,
+    f"/{SERVICE}/InferShape": tensor_pb2.Shape,
 }
+_OUTPUT_TAGS = (0x0A, 0x7A)  # the tags of the fields 1 and 15, one of which has the output
 _REPORTED_STATES = ("waiting", "receiving", "queued", "working", "sending")
 
 
@@ -151,7 +104,7 @@ class SpanLog:
 
         Args:
             tracer: the tracer of the spans. The tracer must queue its spans, because `write` must not block.
-            sampling: chooses the calls, before the sampler of the tracer decides.
+            sampling: chooses the calls.
         """
         self._tracer = tracer
         self.chooses = sampling.chooses
@@ -183,8 +136,7 @@ def _describe(span: Span, call: EndedCall) -> None:
     span.set_attribute("tensor_reshape.response_bytes", call.response_bytes)
     if result.reason:
         span.set_attribute("tensor_reshape.reason", result.reason)
-    find_rank = _RANKS.get(call.method)
-    rank = find_rank(call.info.response) if find_rank and call.info.response else None
+    rank = find_rank(call.method, call.info.response)
     if rank is not None:
         span.set_attribute("tensor_reshape.rank", rank)
     for state in _REPORTED_STATES:
@@ -192,6 +144,18 @@ def _describe(span: Span, call: EndedCall) -> None:
             span.set_attribute(f"tensor_reshape.{state}_seconds", call.seconds[state])
     if result.code in _FAILURES:
         span.set_status(Status(SpanStatus.ERROR, result.reason or None))
+
+
+def find_rank(method: str, response: bytes) -> int | None:
+    """Returns the rank of the output, or None without a known rank. The end of the response may be cut off."""
+    output = read_field(response, 0) if method in _OUTPUTS else None
+    if output is None or output[0] not in _OUTPUT_TAGS:
+        return None
+    _, start, end = output
+    position = start
+    while position < end and (field := read_field(response, position)) and field[2] <= len(response):
+        position = field[2]
+    return len(_OUTPUTS[method].FromString(response[start:position]).dims)
 
 
 END_SECONDS = 2.0
@@ -211,8 +175,9 @@ class Tracing:
     def __init__(self) -> None:
         """Starts the thread that sends spans. Raises ValueError or OSError if OpenTelemetry's variables are invalid."""
         logging.getLogger("opentelemetry.util.re").addFilter(_hide_header)
-        sampling = CallSampling(os.environ)  # noqa: TID251 - OpenTelemetry reads the same variables
-        self._provider = TracerProvider(sampling.sampler, build_resource(), shutdown_on_exit=False)
+        self._provider = TracerProvider(resource=build_resource(), shutdown_on_exit=False)
+        sampling = CallSampling(self._provider.sampler)
+        self._provider.sampler = ALWAYS_ON  # only chosen calls get as far as the tracer
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self.log = SpanLog(self._provider.get_tracer(_NAME, version(_NAME)), sampling)
 

@@ -175,9 +175,14 @@ def supervise(config: Config) -> None:
         for worker in workers:
             stack.callback(worker.close)  # no worker outlives the supervisor
         if config.metrics_listen is not None:
-            from tensor_reshape.server.telemetry.prometheus import serve_workers  # noqa: PLC0415 - needs memory
+            from tensor_reshape.server.telemetry import prometheus  # noqa: PLC0415 - needs memory
+            from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods  # noqa: PLC0415 - as above
 
-            metrics = stack.enter_context(serve_workers(config.metrics_listen, workers))
+            for worker in workers:
+                worker.counters = os.memfd_create("tensor-reshape-metrics")
+            sources = [(worker, SharedCounters(list_methods(), worker.counters)) for worker in workers]
+            registry = prometheus.build_registry(sources)
+            metrics = stack.enter_context(prometheus.serve_metrics(config.metrics_listen, registry))
         ports = {"health_address": health, "http_address": http, "metrics_address": metrics}
         run(workers, lambda: announce(listen, config, **ports))
 
