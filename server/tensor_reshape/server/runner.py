@@ -12,12 +12,11 @@ from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.engine.engine import Engine, count_pool_bytes
-from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.health import HEALTH_SERVICE, Health, HealthPort
 from tensor_reshape.server.grpc.options import build_credentials, build_options
 from tensor_reshape.server.grpc.reflection import Reflection
-from tensor_reshape.server.grpc.servers import check_core
-from tensor_reshape.server.grpc.services import MAX_SILENT_REFLECTIONS, build_builtin_service, build_server
+from tensor_reshape.server.grpc.servers import Server, check_core
+from tensor_reshape.server.grpc.services import MAX_SILENT_REFLECTIONS, Service, build_builtin_service
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -104,7 +103,7 @@ class Runner:
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
         self._engine = Engine(config, gates=passed, observers=self._watchers.logs)
         self._pools = {work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()}
-        served = Service(self._engine, Sources(config.trusted_proxy), methods, self._pools)
+        served = Service(self._engine, methods, self._pools)
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
         introspection = MethodTable((), reflection.build_methods())
@@ -114,7 +113,8 @@ class Runner:
         )
         self._services: tuple[Service, ...] = (served, *self._builtin)
         options = build_options(config, self._max_connections, shares=shares_ports)
-        self._server = build_server(self._services, options, self._record_unknown_method)
+        find_source = Sources(config.trusted_proxy).find
+        self._server = Server(self._services, find_source, options, self._record_unknown_method)
         self.addresses = tuple(
             bind(self._server, address, build_credentials(self._access.certificates), held=shares_ports)
             for address in config.listen

@@ -121,7 +121,7 @@ def test_journal_has_no_health_checks(served: Served):
     with Connection(served.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
     end_call(served.address, RESHAPE, pack(GOOD))
-    assert served.recorder.await_end()[0].method == RESHAPE
+    assert served.recorder.await_end()[0].info.method == RESHAPE
 
 
 def cancel(connection: Connection, stream: int) -> None:

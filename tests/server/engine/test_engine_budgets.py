@@ -22,7 +22,7 @@ def budget() -> Budget:
 def life() -> Lifecycle:
     """A call of a connection that holds no memory."""
     life = Caller(make(1)).life
-    life.source, life.reading, life.counted = ONE, 0, (0, 0)
+    life.source, life.reading, life.holdings = ONE, 0, (0, 0)
     return life
 
 
@@ -46,13 +46,9 @@ def test_connection_receives_a_limited_number_of_messages_concurrently(budget: B
 @pytest.mark.parametrize(
     ("size", "kept"), [(0, 0), (10, COST_FACTOR * 20), (30, COST_FACTOR * 30)], ids=["none", "small", "large"]
 )
-def test_response_memory_is_based_on_larger_of_request_and_response(
-    budget: Budget, life: Lifecycle, size: int, kept: int
-):
-    life.reading, life.arrived_bytes = MESSAGE, 20
-    budget.update(life)
-    budget.keep_response(life, size)
-    assert (budget.receiving.used, budget.working.used) == life.holdings == (kept, 0)
+def test_response_memory_is_based_on_larger_of_request_and_response(size: int, kept: int):
+    caller = Caller(make(1)).arrive(20).end(size)
+    assert caller.life.holdings == (caller.engine.used_bytes, 0) == (kept, 0)
 
 
 @pytest.mark.parametrize("held", [0, 100])

@@ -11,7 +11,7 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle
+from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, ServedCall
 from transcripts import RecordedEngine, replay
 
 MESSAGE = 1024
@@ -24,7 +24,7 @@ peers = st.sampled_from([*(f"ipv4:10.0.0.{host}:{port}" for host in (1, 2, 3) fo
 picks = st.integers(0, 2**16)
 
 
-class ModelCall:
+class ModelCall(ServedCall):
     """One call, and its expected memory.
 
     Attributes:
@@ -96,14 +96,14 @@ class EngineMachine(RuleBasedStateMachine):
         call = ModelCall(peer)
         self.wait(call, "waiting to read")
         try:
-            effects = self.engine.enter(call.life, find_source(peer))
+            actions = self.engine.enter(call.life, find_source(peer))
         except LimitError:
             call.state = "left"
             assert len(self.calls) >= MAX_CALLS * 7 // 8
         else:
             assert len(self.calls) < MAX_CALLS
             self.calls.append(call)
-            self.engine.perform(effects)
+            self.engine.perform(actions)
 
     @precondition(lambda self: self.pick_from("reading"))
     @rule(pick=picks, size=st.integers(0, MESSAGE))
@@ -163,9 +163,9 @@ class EngineMachine(RuleBasedStateMachine):
             return
         call.state, call.reading, call.reserved = "ended", 0, cost
         call.settle()
-        is_first, effects = self.engine.end(call.life, OK, size)
+        is_first, actions = self.engine.end(call.life, OK, size)
         assert is_first
-        self.engine.perform(effects)
+        self.engine.perform(actions)
 
     @precondition(lambda self: any(not call.outbox for call in self.calls))
     @rule(pick=picks, size=st.integers(0, 2 * WORK))
@@ -188,9 +188,9 @@ class EngineMachine(RuleBasedStateMachine):
         if call.state == "abandoned":
             self.calls.remove(call)
             call.state = "left"
-            is_first, effects = self.engine.end(call.life, OK, 1)
+            is_first, actions = self.engine.end(call.life, OK, 1)
             assert not is_first
-            self.engine.perform(effects)
+            self.engine.perform(actions)
             return
         if call.state == "arrived":
             call.state = "abandoned"

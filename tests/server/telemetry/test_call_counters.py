@@ -135,7 +135,7 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
         caller.begin_work,
         lambda: caller.respond(rng.randrange(9)),
         lambda: caller.sent(3) if life.unsent else None,
-        lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40])).effects),
+        lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40]))[1]),
         lambda: caller.perform(engine.release(life, gone=rng.random() < 0.5)),
     )
     with suppress(IllegalEventError):

@@ -12,6 +12,7 @@ Most of these facts are known before the request message arrives. The first byte
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tensor_reshape.wire.status import REQUEST_ID_KEY, find_request_id
@@ -31,6 +32,7 @@ They are enough for the header of a tensor of the largest rank, which has 64 dim
 _GENERATED_BYTES = 8  # the length of a generated request id in bytes
 
 
+@dataclass(slots=True, eq=False)
 class CallInfo:
     """The facts about one call.
 
@@ -53,35 +55,19 @@ class CallInfo:
             response.
     """
 
-    __slots__ = (
-        "_request_ids",
-        "address",
-        "gates_to_leave",
-        "identity",
-        "is_logged",
-        "metadata",
-        "method",
-        "observers",
-        "peer",
-        "read_tls",
-        "response",
-        "trailing",
-    )
-
-    def __init__(self, method: str, metadata: Metadata, peer: str = "", read_tls: ReadTls = dict) -> None:
-        """Makes the facts of a call that has no identity and no trailing metadata yet."""
-        self.method = method
-        self.metadata = metadata
-        self.peer = peer
-        self.read_tls = read_tls
-        self.address = self.identity = ""
-        # This dict contains the request id after the first use of the id, and is empty before.
-        self._request_ids: dict[str, str] = {}
-        self.is_logged = False
-        self.trailing: tuple[tuple[str, str | bytes], ...] = ()
-        self.gates_to_leave: list[Callable[[CallInfo], None]] = []
-        self.observers: tuple[Any, ...] = ()
-        self.response = b""
+    method: str
+    metadata: Metadata
+    peer: str = ""
+    read_tls: ReadTls = dict
+    address: str = ""
+    identity: str = ""
+    trailing: tuple[tuple[str, str | bytes], ...] = ()
+    is_logged: bool = False
+    gates_to_leave: "list[Callable[[CallInfo], None]]" = field(default_factory=list)
+    observers: tuple[Any, ...] = ()
+    response: bytes = b""
+    # This dict contains the request id after the first use of the id, and is empty before.
+    _request_ids: dict[str, str] = field(default_factory=dict)
 
     def find_values(self, key: str) -> list[str | bytes]:
         """Returns all values of the metadata with the name `key`, in the order in which the client sent them."""

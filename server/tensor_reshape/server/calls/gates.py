@@ -27,7 +27,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,23 +55,17 @@ class Gate(Protocol):
         """Handles the end of a call that this gate has admitted."""
 
 
-class Gates:
-    """A sequence of gates. The truth value of an empty sequence is False."""
+class Gates(tuple[Gate, ...]):
+    """Gates, in the order in which they run."""
 
-    def __init__(self, gates: Sequence[Gate] = ()) -> None:
-        """Keeps the gates in the order in which they run."""
-        self._gates = tuple(gates)
-
-    def __bool__(self) -> bool:
-        """Whether there are gates."""
-        return bool(self._gates)
+    __slots__ = ()
 
     def find_rejection(self, info: CallInfo) -> ReshapeError | None:
         """Runs the gates and returns the first error, or None if all gates admit the call.
 
         If the call is admitted, `CallInfo.leave` must be called when the call is over.
         """
-        for gate in self._gates:
+        for gate in self:
             try:
                 gate.admit(info)
             except ReshapeError as rejection:

@@ -1,7 +1,7 @@
 """The admission control (engine), which keeps the state of all calls.
 
-The engine does no I/O. It receives events, such as the arrival of a message. It returns effects, which are descriptions
-of actions such as aborting a call.
+The engine does no I/O. It receives events, such as the arrival of a message. It returns actions, such as aborting a
+call, which are methods of the handlers of calls.
 
 - The module `lifecycle` defines the states of a call. The module `engine` changes the state of calls and counts their
   memory.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.results import GONE, CallResult
+from tensor_reshape.server.calls.results import GONE, CallResult, EndedCall
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
@@ -25,17 +25,13 @@ _STAYING = frozenset({Event.ENTER, Event.GRANT, Event.SENT})
 """The events that count although they do not change the state of the call."""
 
 
-class CallRecord:
-    """The facts about a call (see `EndedCall`), which the record collects as a `Journal` of this call."""
+class CallRecord(EndedCall):
+    """The facts about a call, which the record collects as a `Journal` of this call."""
 
     def __init__(self, info: CallInfo, on_end: Callable[["CallRecord"], None]) -> None:
         """Starts before the first event. `on_end` gets the record when the call is over."""
-        self.info = info
-        self.method = info.method
-        self.began = self._since = time.monotonic()
-        self.seconds: dict[str, float] = {}
-        self.request_messages = self.request_bytes = self.response_messages = self.response_bytes = 0
-        self.result: CallResult | None = None
+        super().__init__(info)
+        self._since = self.began
         self._on_end = on_end
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:

@@ -162,7 +162,7 @@ class SpanLog:
     def write(self, call: EndedCall) -> None:
         """See `CallLog`."""
         end = time.time_ns()
-        service, method = split_method(call.method)
+        service, method = split_method(call.info.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
             find_parent(call.info.metadata),
@@ -183,7 +183,7 @@ def _describe(span: Span, call: EndedCall) -> None:
     span.set_attribute("tensor_reshape.response_bytes", call.response_bytes)
     if result.reason:
         span.set_attribute("tensor_reshape.reason", result.reason)
-    find_rank = _RANKS.get(call.method)
+    find_rank = _RANKS.get(call.info.method)
     rank = find_rank(call.info.response) if find_rank and call.info.response else None
     if rank is not None:
         span.set_attribute("tensor_reshape.rank", rank)
