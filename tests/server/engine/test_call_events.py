@@ -31,8 +31,8 @@ from in_process import BlockedBackend
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.engine.engine import CallRecord
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
-from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend
@@ -52,7 +52,7 @@ class Recorder:
             return
         with self.news:
             events = self.events.setdefault(life, [])
-            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ()), lambda _: None))
+            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ())))
             record.record(life, event, before, size, result)
             if event in {Event.ENTER, Event.GRANT} or life.state is not before:
                 events.append(event)

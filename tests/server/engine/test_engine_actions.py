@@ -17,7 +17,7 @@ def fail(*_: object) -> None:
 @pytest.mark.parametrize("fails_at", ["action", "gate"])
 def test_exception_in_one_engine_action_does_not_stop_others(fails_at: str, caplog: pytest.LogCaptureFixture):
     broken, other = Caller(make(4)), Caller(make(4))
-    broken.life.info = CallInfo("/a/B", (), gates_to_leave=[fail])
+    broken.life.info = CallInfo("/a/B", (), at_end=[fail])
     with caplog.at_level(logging.ERROR):
         other.engine.perform([fail if fails_at == "action" else broken.life.forget, other.start_work])
     assert other.works == 1

@@ -13,7 +13,7 @@ Most of these facts are known before the request message arrives. The first byte
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tensor_reshape.wire.status import REQUEST_ID_KEY, find_request_id
 
@@ -49,8 +49,9 @@ class CallInfo:
         trailing: the trailing metadata, which is sent with a good status and with an error. Admission checks (gates)
             may add pairs of a name and a value.
         is_logged: whether the error of the call has already been logged.
-        gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
-        observers: the observers that have chosen the call (see `engine.observers`).
+        at_end: functions that must still be called when the call is over, the last one first. They are the methods
+            `leave` of the gates (admission checks) that have admitted the call, and the methods `write` of the logs that
+            record it.
         response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
             response.
     """
@@ -63,8 +64,7 @@ class CallInfo:
     identity: str = ""
     trailing: tuple[tuple[str, str | bytes], ...] = ()
     is_logged: bool = False
-    gates_to_leave: "list[Callable[[CallInfo], None]]" = field(default_factory=list)
-    observers: tuple[Any, ...] = ()
+    at_end: list[Callable[[], None]] = field(default_factory=list)
     response: bytes = b""
     # This dict contains the request id after the first use of the id, and is empty before.
     _request_ids: dict[str, str] = field(default_factory=dict)
@@ -82,18 +82,15 @@ class CallInfo:
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
-        """Reports the end of the call to the gates that have admitted the call.
-
-        Calling this method again does nothing.
-        """
+        """Calls the functions `at_end`. Calling this method again does nothing."""
         try:
             # `list.pop` is atomic, so two threads that run this code at the same time never get the same item of the
             # list.
-            leave = self.gates_to_leave.pop()
+            report = self.at_end.pop()
         except IndexError:
             return
         try:
-            leave(self)
+            report()
         finally:
             self.leave()
 

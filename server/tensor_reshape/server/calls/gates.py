@@ -2,8 +2,8 @@
 
 - A gate checks the `CallInfo` of a call when the call begins, before it takes a concurrency slot or memory. If the
   client of a call has no free slot, the call waits before it begins (see `AdmissionQueue`).
-- Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
-  call, the method `leave` of each gate that has admitted the call is called once.
+- Gates run in a fixed order until a gate rejects the call. When the call is over, the method `leave` of each gate that
+  has admitted the call is called once.
 - Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates
   check calls of the reflection methods.
 - A gate may run on any thread, and the server holds no lock while the gate runs. A gate must not block, because it may
@@ -29,6 +29,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
@@ -63,19 +64,17 @@ class Gates(tuple[Gate, ...]):
     def find_rejection(self, info: CallInfo) -> ReshapeError | None:
         """Runs the gates and returns the first error, or None if all gates admit the call.
 
-        If the call is admitted, `CallInfo.leave` must be called when the call is over.
+        `CallInfo.leave` must be called when the call is over, even if a gate has rejected it.
         """
         for gate in self:
             try:
                 gate.admit(info)
             except ReshapeError as rejection:
-                info.leave()
                 return rejection
             except Exception:
                 _LOGGER.exception("bug", extra={"method": info.method})
-                info.leave()
                 return ReshapeError("internal error", reason=Reason.INTERNAL_ERROR)
-            info.gates_to_leave.append(gate.leave)
+            info.at_end.append(partial(gate.leave, info))
         return None
 
 

@@ -7,6 +7,6 @@ call, which are methods of the handlers of calls.
   memory.
 - The module `fair_shares` divides memory and concurrency slots fairly among clients. The module `stall_timeouts`
   chooses the stalled calls that are aborted.
-- Admission checks (`gates`) admit or reject calls, and `observers` get records of calls that are over.
+- Admission checks (`gates`) admit or reject calls, and observers get records of calls that are over.
 - The handlers of the package `grpc` report the events to the engine and carry out the actions that it returns.
 """

@@ -12,6 +12,11 @@
   call waits for this server does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
+- Observers are logs of calls (`CallLog`). When a call begins, each observer chooses whether to record the call. A call
+  that no observer chooses has no record. When the call is over, its observers get its record, even if it was rejected.
+  Calls that were refused before they began (see `count_refusal`) have no record. An observer may get two calls at the
+  same time, on two threads. It must not block, because it may run on the thread that receives calls. If an observer
+  raises an exception, the exception is logged and affects neither the call nor other observers.
 
 Most methods of `Engine` handle one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
 and updates the memory that the call holds. It returns actions for this call and for other calls that can now continue,
@@ -23,15 +28,15 @@ the engine depend only on the events and their times, so a test can replay the e
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult
+from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.fair_shares import FairPool
@@ -45,7 +50,6 @@ from tensor_reshape.server.engine.lifecycle import (
     Lifecycle,
     State,
 )
-from tensor_reshape.server.engine.observers import CallRecord, attempt
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy
 
 # These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
@@ -131,6 +135,39 @@ def count_pool_bytes(config: Config) -> int:
     return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2
 
 
+class CallRecord(EndedCall):
+    """The facts about a call, which the record collects as a `Journal` of this call."""
+
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+        """Adds an event, unless it changes nothing because the end of the call was already decided."""
+        after = life.state
+        if before is State.DONE or (after is before and event is not Event.SENT):
+            return
+        name, since = before.name.lower(), self.began + sum(self.seconds.values())
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - since
+        if event is Event.ARRIVE:
+            self.request_messages += 1
+            self.request_bytes += size
+        # For a unary call, the event END contains the size of the response. If the client has disconnected, END leads
+        # to the state DONE, and no response is sent.
+        elif event is Event.SENT or (event is Event.END and size and after is State.ENDING):
+            self.response_messages += 1
+            self.response_bytes += size
+        if event is Event.OVER:
+            self.result = result or self.result or GONE
+        elif self.result is None:
+            self.result = result
+
+
+def attempt(action: Callable[..., Any], argument: object) -> Any:  # noqa: ANN401 - what the action returns
+    """Returns what a method of an observer returns, or None after an exception, which is a bug of the observer."""
+    try:
+        return action(argument)
+    except Exception:
+        _LOGGER.exception("bug")
+        return None
+
+
 class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
@@ -168,7 +205,6 @@ class Engine:
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
         self._observers = tuple(observers)
-        self._ended: deque[CallRecord] = deque()  # the records of calls that the observers do not have yet
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards changes of `_lives`, `_slots`, the pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
@@ -211,8 +247,10 @@ class Engine:
         observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)])
         if observers or self._gates:
             life.info = info = find_info()
-            info.observers = observers
+            record = CallRecord(info)
+            life.journals = (record,) if observers else ()
             for observer in observers:
+                info.at_end.append(partial(observer.write, record))
                 attempt(observer.begin, info)
 
     def enter(self, life: Lifecycle, source: Source) -> Actions:
@@ -225,14 +263,12 @@ class Engine:
         Raises:
             ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
         """
-        rejection, journals = None, self.journals
+        rejection = None
         if life.info is not None:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
-            if life.info.observers:
-                journals = (*journals, CallRecord(life.info, self._ended.append))
         with self._lock:
-            life.journals = journals  # journals must also record a call that is rejected
+            life.journals = self.journals + life.journals  # journals must also record a call that is rejected
             life.began = life.since = self._clock()
             life.source = source
             if rejection is None and not self._slots.take(source, 1):
@@ -408,14 +444,7 @@ class Engine:
             return [partial(life.served.drop, None) for life in resting]
 
     def perform(self, actions: Actions) -> None:
-        """Performs the actions of an event, on the thread that reported the event. Writes records of calls before."""
-        while self._ended:
-            try:
-                record = self._ended.popleft()
-            except IndexError:  # another thread has taken the record
-                break
-            for observer in record.info.observers:
-                attempt(observer.write, record)
+        """Performs the actions of an event, on the thread that reported the event."""
         for action in actions:
             try:
                 action()

@@ -17,26 +17,25 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import cache
+from queue import SimpleQueue
 from types import MethodType
 from typing import Any, NamedTuple, TypeAlias
 
 import grpc
 
-from tensor_reshape.server.calls.call_info import CallInfo, Metadata
-from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.calls.call_info import Metadata
+from tensor_reshape.server.calls.results import OK, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
-from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
 from tensor_reshape.server.grpc.calls import CORE, CoreCall, NewCall
 from tensor_reshape.server.grpc.handlers import RefusedCall, StreamCall, UnaryCall, WatchCall
 from tensor_reshape.server.grpc.services import Service
 from tensor_reshape.server.process.engines import TESTED, check_release
 from tensor_reshape.server.service.method_tables import MethodTable, StreamMethod, UnaryMethod, WatchMethod
-from tensor_reshape.server.telemetry.call_logs import log_refusal
-from tensor_reshape.wire.status import Status
+from tensor_reshape.server.telemetry.call_logs import AccessLog, log_refusal
+from tensor_reshape.wire.status import REQUEST_ID_KEY, Status
 
 FindSource: TypeAlias = Callable[[str, Metadata], Source]
 """Returns the address and connection of a client, for gRPC's name of the connection and the metadata of a new call."""
@@ -337,7 +336,7 @@ The only other private name is the attribute `_credentials` of `grpc.ServerCrede
 
 _METHOD = "/test"
 _MESSAGE = b"message"
-_PAIR = ("test", "value")
+_PAIR = (REQUEST_ID_KEY, "test")
 _SECONDS = 10.0
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
@@ -357,30 +356,20 @@ def check_core() -> None:
         raise ConfigError(message)
 
 
-class _Probe:
-    """The gate and the journal of the test call."""
+class _Probe(AccessLog):
+    """Gets the results of test calls. Each call returns its request id as trailing metadata."""
 
     def __init__(self) -> None:
-        self.over = threading.Event()  # whether the call has ended and its client has received the status
+        self.results = SimpleQueue[CallResult | None]()
 
-    def admit(self, info: CallInfo) -> None:
-        if _PAIR not in info.metadata:
-            raise ValueError(info.metadata)
-
-    def leave(self, info: CallInfo) -> None:
-        pass
-
-    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        del before, size
-        if event is Event.OVER and life.state is State.DONE and result is None:
-            self.over.set()
+    def write(self, call: EndedCall) -> None:
+        self.results.put(call.result)
 
 
 def _make_call() -> str:
     """Makes a call of this process to itself with metadata, a message and a response, and returns the fault or ""."""
     probe, method = _Probe(), UnaryMethod(_METHOD, lambda raw, _is_over: raw, bytes)
-    engine = Engine(Config(), (probe,), Gates((probe,)))
-    service = Service(engine, MethodTable((method,), ()), {})
+    service = Service(Engine(Config(), observers=(probe,)), MethodTable((method,), ()), {})
     server = Server((service,), lambda peer, _metadata: Source(peer, peer), _OPTIONS)
     # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
     # confused with those of the server.
@@ -392,11 +381,11 @@ def _make_call() -> str:
         # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
-            response = call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
-            ended = probe.over.wait(_SECONDS)
+            response, end = call.with_call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
+            is_good = response == _MESSAGE and _PAIR in end.trailing_metadata()
+            result = probe.results.get(timeout=_SECONDS)
     finally:
         server.stop()
-        if not probe.over.is_set():
-            server.cancel_calls()
+        server.cancel_calls()
         server.wait(_SECONDS)
-    return "" if response == _MESSAGE and ended else "a test call had a wrong response or did not end"
+    return "" if is_good and result == OK else "a test call had a wrong response or did not end"
