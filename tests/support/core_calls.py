@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 from tensor_reshape.server.calls.call_info import Metadata
-from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.sources import Source, Sources
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.grpc.calls import CoreCall, NewCall
@@ -44,9 +44,11 @@ class ManualCall(CoreCall):
             self.send(message)
 
 
-def find_source(peer: str, metadata: Metadata) -> Source:
+class NamedSources(Sources):
     """Returns the address in the metadata of a call, because a test has only one real address."""
-    return Source(str(dict(metadata).get("address", "")), peer)
+
+    def find(self, peer: str, metadata: Metadata) -> Source:
+        return Source(str(dict(metadata).get("address", "")), peer)
 
 
 class CoreServer:
@@ -57,7 +59,7 @@ class CoreServer:
         self.begun: list[CoreCall] = []  # all calls that have begun
         self.make: Callable[[NewCall], CoreCall] = lambda new: kind(METHOD, new)  # a test may replace it
         self.service = Service(Engine(Config()), MethodTable((), ()), {})
-        self.server = Server([self.service], find_source, options)
+        self.server = Server([self.service], NamedSources(["192.0.2.1"]), options)
         self.server._routes[METHOD.encode()] = Route(self.open, self.service, UnaryMethod(METHOD, lambda raw, _: raw))
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"  # its address
 

@@ -1,4 +1,4 @@
-"""Calls of an engine that only record their effects."""
+"""Calls of an engine that only record their actions."""
 
 import time
 from collections.abc import Callable, Sequence

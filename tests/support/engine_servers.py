@@ -110,7 +110,7 @@ def serve_engine(
     engine = Engine(config, (watcher,), clock=clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
     service = Service(engine, methods, pools or own)
-    server = Server((service, *others), Sources(config.trusted_proxy).find, options, on_unknown)
+    server = Server((service, *others), Sources(config.trusted_proxy), options, on_unknown)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:

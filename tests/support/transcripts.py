@@ -20,7 +20,7 @@ from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Lifecycle, ServedCall
 
 EVENTS = (
-    "enter", "message_received", "respond_at_once", "request_work", "begin_work", "respond", "sent", "reserve", "end",
+    "enter", "message_received", "request_work", "begin_work", "respond", "sent", "reserve", "end",
     "release", "sweep", "close",
 )  # fmt: skip
 
@@ -56,7 +56,7 @@ class RecordedEngine(Engine):
         if isinstance(value, partial | MethodType):
             action: Any = value.func if isinstance(value, partial) else value
             owner = action.__self__
-            number = next(number for life, number in self._numbers.items() if owner in {life, life.served})
+            number = next(number for life, number in self._numbers.items() if owner in {life.info, life.served})
             return f"{number} {action.__name__}"
         if isinstance(value, Source | CallResult):
             return {type(value).__name__.lower(): list(value)}

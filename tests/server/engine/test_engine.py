@@ -55,8 +55,8 @@ def test_gate_gets_the_address_of_the_client():
 
 
 def respond_at_once(caller: Caller) -> None:
-    actions = caller.engine.respond_at_once(caller.life, 10, 8)
-    assert actions is not None
+    is_first, actions = caller.engine.end(caller.life, OK, 8, received=10)
+    assert is_first
     caller.perform(actions)
 
 
@@ -120,7 +120,7 @@ def test_call_engine_accepts_only_the_first_end_of_a_call():
     engine = make(1)
     caller = Caller(engine).arrive()
     assert [engine.end(caller.life, OK, 5)[0] for _ in range(2)] == [True, False]
-    assert engine.respond_at_once(caller.life, 5, 5) is None
+    assert engine.end(caller.life, OK, 5, received=5) == (False, ())
 
 
 def test_ended_call_starts_no_work():
@@ -213,7 +213,7 @@ def test_connection_above_its_memory_share_does_not_block_other_calls():
     Caller(engine, name_peer(1, port=2)).arrive().work(100)
     working.leave()
     outcomes = [json.loads(line)["outcome"] for line in engine.lines if "start_work" in line]
-    assert outcomes == [["0 start_work"], ["1 start_work"], ["4 start_work"], ["1 forget", "2 start_work"]]
+    assert outcomes == [["0 start_work"], ["1 start_work"], ["4 start_work"], ["2 start_work"]]
 
 
 def test_engine_close_drops_calls_without_running_work_once():

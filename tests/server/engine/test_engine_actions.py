@@ -16,10 +16,9 @@ def fail(*_: object) -> None:
 
 @pytest.mark.parametrize("fails_at", ["action", "gate"])
 def test_exception_in_one_engine_action_does_not_stop_others(fails_at: str, caplog: pytest.LogCaptureFixture):
-    broken, other = Caller(make(4)), Caller(make(4))
-    broken.life.info = CallInfo("/a/B", (), at_end=[fail])
+    other, info = Caller(make(4)), CallInfo("/a/B", (), at_end=[fail])
     with caplog.at_level(logging.ERROR):
-        other.engine.perform([fail if fails_at == "action" else broken.life.forget, other.start_work])
+        other.engine.perform([fail if fails_at == "action" else info.leave, other.start_work])
     assert other.works == 1
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
 

@@ -158,7 +158,7 @@ def test_cancel_calls_ends_running_calls(served: EngineServer, connection: Conne
 @contextmanager
 def serve_health() -> Iterator[tuple[Service, str]]:
     service = build_builtin_service(Config(max_message_bytes=MAX_HEADER_BYTES), Health().build_methods({}))
-    server = Server([service], Sources().find, [])
+    server = Server([service], Sources(), [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:
@@ -197,7 +197,7 @@ def test_cancelled_health_watch_releases_its_call():
 
 def test_server_answers_health_checks_and_watches():
     health = Health()
-    server = Server([build_builtin_service(Config(), health.build_methods({}))], Sources().find, [])
+    server = Server([build_builtin_service(Config(), health.build_methods({}))], Sources(), [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     with grpc.insecure_channel(address) as channel:

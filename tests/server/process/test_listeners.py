@@ -14,7 +14,7 @@ from tensor_reshape.server.process.listeners import bind, count_listeners, hold
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server([], Sources().find, [("grpc.so_reuseport", 0)])
+    server = Server([], Sources(), [("grpc.so_reuseport", 0)])
     yield server
     server.stop()
 
@@ -48,7 +48,7 @@ def test_reserved_port_can_be_bound_only_with_so_reuseport():
     with hold("127.0.0.1:0") as address:
         with pytest.raises(ConfigError), hold(address):
             pytest.fail("the port is reserved twice")
-        sharing = Server([], Sources().find, [("grpc.so_reuseport", 1)])
+        sharing = Server([], Sources(), [("grpc.so_reuseport", 1)])
         assert bind(sharing, address, None, held=True) == address
         sharing.stop()
 

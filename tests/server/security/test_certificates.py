@@ -62,7 +62,7 @@ def test_private_key_of_an_unsupported_curve_is_rejected(tmp_path: Path):
     chain, key = tmp_path / "chain", tmp_path / "key"
     write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())
     certificates = Certificates(TlsFiles(certificate=chain, key=key, client_ca=None))
-    server = Server((), Sources().find, ())
+    server = Server((), Sources(), ())
     with pytest.raises(ConfigError, match="does not support this kind of key"):
         bind(server, "127.0.0.1:0", build_credentials(certificates))
     server.stop()

@@ -10,7 +10,7 @@ from engine_calls import METHOD, Caller, make, name_peer
 from http2 import Connection
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
@@ -130,7 +130,7 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
     engine, life = caller.engine, caller.life
     moves: tuple[Callable[[], object], ...] = (
         lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
-        lambda: engine.respond_at_once(life, 7, 40),
+        lambda: engine.end(life, OK, 40, received=7),
         lambda: caller.work(10),
         caller.begin_work,
         lambda: caller.respond(rng.randrange(9)),

@@ -5,18 +5,18 @@ import sys
 import pytest
 
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.telemetry.call_logs import AccessLog, Watchers
+from tensor_reshape.server.telemetry.call_logs import AccessLog, CallLogs
 
 
 def test_access_log_records_calls_at_the_level_debug():
-    watchers = Watchers(Config())
+    watchers = CallLogs(Config())
     assert watchers.logs == []
     watchers.end()
-    (log,) = Watchers(Config(log_level="debug")).logs
+    (log,) = CallLogs(Config(log_level="debug")).logs
     assert isinstance(log, AccessLog)
 
 
 def test_missing_tracing_extra_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensor_reshape.server.telemetry.tracing", None)
     with pytest.raises(ConfigError, match=r"--tracing needs the extra tracing, because .* is missing: pip install"):
-        Watchers(Config(tracing=True))
+        CallLogs(Config(tracing=True))

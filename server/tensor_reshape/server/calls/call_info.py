@@ -50,8 +50,7 @@ class CallInfo:
             may add pairs of a name and a value.
         is_logged: whether the error of the call has already been logged.
         at_end: functions that must still be called when the call is over, the last one first. They are the methods
-            `leave` of the gates (admission checks) that have admitted the call, and the methods `write` of the logs that
-            record it.
+            `leave` of the gates (admission checks) that have admitted the call, and `write` of the logs that record it.
         response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
             response.
     """

@@ -36,7 +36,7 @@ from typing import Any
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.fair_shares import FairPool
@@ -292,21 +292,6 @@ class Engine:
             life.stop_clock(self._clock())
             return True
 
-    def respond_at_once(self, life: Lifecycle, received: int, size: int) -> Actions | None:
-        """Records in one step that a message has arrived (`message_received`) and that its response is ready (`end`).
-
-        During processing the call is RECEIVING, because the receiving thread computes the response within microseconds.
-
-        Returns:
-            the actions, or None if an earlier event decided the end of the call and there is nothing to send.
-        """
-        with self._lock:
-            if not life.move(_ARRIVE, size=received):
-                return None
-            life.arrived_bytes = received
-            life.move(_END, size=size, result=OK)
-            return self._keep_response(life, size)
-
     def fits(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream's message of `size` bytes can be processed within the memory reserved for receiving it.
 
@@ -387,26 +372,41 @@ class Engine:
             self._budget.update(life)
             return self._grant()
 
-    def end(self, life: Lifecycle, result: CallResult, size: int = 0) -> tuple[bool, Actions]:
+    def end(
+        self, life: Lifecycle, result: CallResult, size: int = 0, received: int | None = None
+    ) -> tuple[bool, Actions]:
         """Decides the end of a call.
 
         Args:
             life: the call.
             result: the status.
             size: the size of a unary call's response in bytes. Its memory stays reserved until the call is over.
+            received: the size of the message if this event also records that the message has arrived. During processing
+                the call is then RECEIVING, because the receiving thread computes the response within microseconds.
 
         Returns:
             whether this event decided the end, and the actions. If an earlier event decided the end, there is nothing
             to send.
         """
         with self._lock:
+            if received is not None:
+                if not life.move(_ARRIVE, size=received):
+                    return False, ()
+                life.arrived_bytes = received
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
-            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
+            if life.claim is not None:
+                self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get it later
             if life.state is _DONE:
                 return False, self._release(life)  # the client had disconnected before
+            if before is not _WORKING:
+                return has_moved, ()
             # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.
-            return has_moved, self._keep_response(life, size) if before is _WORKING else ()
+            life.since = self._clock()
+            life.reading = 0
+            life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+            self._budget.update(life)
+            return True, self._grant()
 
     def release(self, life: Lifecycle, *, gone: bool = False) -> Actions:
         """Frees everything that a call holds after the transport has finished it. This method may be called repeatedly.
@@ -509,14 +509,6 @@ class Engine:
         self._budget.update(life)
         return life.served.start_work
 
-    def _keep_response(self, life: Lifecycle, size: int) -> Actions:
-        """Frees the memory that is reserved for a request, and reserves memory for its response of `size` bytes."""
-        life.since = self._clock()
-        life.reading = 0
-        life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
-        self._budget.update(life)
-        return self._grant()
-
     def _grant(self) -> Actions:
         """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
         if not any(self._waiting):  # this check saves time, because usually no call waits for memory
@@ -540,9 +532,10 @@ class Engine:
             self._withdraw(life)
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         self._budget.update(life)
-        # `forget` frees handler and transport objects. It is an action, because the engine's lock must not be held
-        # meantime.
-        return (life.forget, *self._grant())
+        # The HTTP/2 stream of the call stays open until its handler is freed. Now the handler is freed as soon as its
+        # method that has reported the event returns.
+        life.served = NOBODY
+        return self._grant() if life.info is None else (life.info.leave, *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:
         if life.claim is not None:

@@ -246,7 +246,7 @@ NOBODY = ServedCall()
 Actions: TypeAlias = Sequence[Callable[[], None]]
 """The actions that follow from an event, in the order in which they must be performed.
 
-An action is a method of `ServedCall`, with its argument if it has one, or `Lifecycle.forget`.
+An action is a method of `ServedCall`, with its argument if it has one, or `CallInfo.leave`.
 """
 
 
@@ -353,12 +353,6 @@ class Lifecycle:
     def advance(self, now: float, moved: int | None) -> None:
         """Moves `since` forward in proportion to `moved` bytes, up to `now`. If `moved` is None, sets it to `now`."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
-
-    def forget(self) -> None:
-        """Drops the handler at once, because its HTTP/2 stream stays open until the handler is freed."""
-        self.served = NOBODY
-        if self.info is not None:
-            self.info.leave()
 
 
 _SILENT = frozenset({State.RECEIVING, State.SENDING, State.ENDING})

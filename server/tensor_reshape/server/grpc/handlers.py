@@ -202,9 +202,9 @@ class UnaryCall(ServiceCall):
                 record_response(self._life.info, response)
             # The event is reported to the engine before the response is sent. If the call was aborted before this
             # event, the client gets an error, and the response is not sent.
-            actions = self._engine.respond_at_once(self._life, len(raw), len(response))
-            if actions is not None:
-                self._engine.perform(actions)
+            is_first, actions = self._engine.end(self._life, OK, len(response), received=len(raw))
+            self._engine.perform(actions)
+            if is_first:
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, len(raw)):
             self._message, self._work = raw, self._served.find_work(raw)

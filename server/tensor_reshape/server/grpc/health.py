@@ -233,7 +233,7 @@ class HealthPort:
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES)
         self.service = build_builtin_service(small, self._health.build_methods({}))
         options = build_options(small, max_connections, shares=shares)
-        self._server = Server((self.service,), Sources(config.trusted_proxy).find, options)
+        self._server = Server((self.service,), Sources(config.trusted_proxy), options)
         self.address = bind(self._server, address, None, held=shares)
 
     def start(self) -> None:

@@ -19,13 +19,12 @@ from enum import Enum, auto
 from functools import cache
 from queue import SimpleQueue
 from types import MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import grpc
 
-from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.results import OK, CallResult, EndedCall
-from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.sources import Sources, find_source
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
@@ -36,9 +35,6 @@ from tensor_reshape.server.process.engines import TESTED, check_release
 from tensor_reshape.server.service.method_tables import MethodTable, StreamMethod, UnaryMethod, WatchMethod
 from tensor_reshape.server.telemetry.call_logs import AccessLog, log_refusal
 from tensor_reshape.wire.status import REQUEST_ID_KEY, Status
-
-FindSource: TypeAlias = Callable[[str, Metadata], Source]
-"""Returns the address and connection of a client, for gRPC's name of the connection and the metadata of a new call."""
 
 REQUESTED_CALLS = 128
 """The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
@@ -100,7 +96,7 @@ class Server:
     def __init__(
         self,
         services: Sequence[Service],
-        find_source: FindSource,
+        sources: Sources,
         options: Sequence[tuple[str, int]],
         on_unknown: Callable[[str], None] = lambda _method: None,
     ) -> None:
@@ -108,7 +104,7 @@ class Server:
 
         Args:
             services: the services to serve.
-            find_source: a function that returns the client of a call.
+            sources: determines the client of a call.
             options: channel arguments of gRPC's core.
             on_unknown: a function that gets the name of a called method that does not exist, and raises no exception.
         """
@@ -125,7 +121,7 @@ class Server:
         self._unknown = AdmissionQueue[NewCall](lambda _: True, math.inf)
         # the queue with the next turn comes first
         self._queues = deque([self._unknown, *(service.queue for service in services)])
-        self._find_source = find_source
+        self._sources = sources
         self._completions = CORE.CompletionQueue()
         self._server = CORE.Server(tuple(options), False)  # noqa: FBT003 - no xDS
         self._server.register_completion_queue(self._completions)
@@ -240,7 +236,8 @@ class Server:
         self._request_call()
         try:
             metadata, peer = event.invocation_metadata, str(event.call.peer(), "utf8", "replace")
-            new = NewCall(event.call, event.call_details.method, metadata, peer, self._find_source(peer, metadata))
+            source = self._sources.find(peer, metadata) if self._sources.has_proxies else find_source(peer)
+            new = NewCall(event.call, event.call_details.method, metadata, peer, source)
         except Exception:
             _LOGGER.exception("bug")
             event.call.cancel()
@@ -370,22 +367,24 @@ def _make_call() -> str:
     """Makes a call of this process to itself with metadata, a message and a response, and returns the fault or ""."""
     probe, method = _Probe(), UnaryMethod(_METHOD, lambda raw, _is_over: raw, bytes)
     service = Service(Engine(Config(), observers=(probe,)), MethodTable((method,), ()), {})
-    server = Server((service,), lambda peer, _metadata: Source(peer, peer), _OPTIONS)
+    server = Server((service,), Sources(), _OPTIONS)
     # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
     # confused with those of the server.
     target = f"unix-abstract:{secrets.token_hex(16)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(target, None)
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
+    is_good = False
     try:
         # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
             response, end = call.with_call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
-            is_good = response == _MESSAGE and _PAIR in end.trailing_metadata()
-            result = probe.results.get(timeout=_SECONDS)
+            has_answer = response == _MESSAGE and _PAIR in end.trailing_metadata()
+            is_good = has_answer and probe.results.get(timeout=_SECONDS) == OK
     finally:
         server.stop()
-        server.cancel_calls()
+        if not is_good:
+            server.cancel_calls()
         server.wait(_SECONDS)
-    return "" if is_good and result == OK else "a test call had a wrong response or did not end"
+    return "" if is_good else "a test call had a wrong response or did not end"

@@ -124,7 +124,7 @@ class AccessLog:
         _LOGGER.debug("call", extra=values)
 
 
-class Watchers:
+class CallLogs:
     """The logs of calls of one process.
 
     Attributes:
