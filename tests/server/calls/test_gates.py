@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ class Watcher:
         with self.news:
             self.events.append(event)
             if before is not State.DONE and life.info is not None:
-                record = self.records.setdefault(life, CallRecord(life.info))
+                record = self.records.setdefault(life, CallRecord(life.info, time.monotonic()))
                 record.record(life, event, before, size, result)
                 self.ended += [record] if life.state is State.DONE else []
             self.news.notify_all()

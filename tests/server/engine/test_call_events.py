@@ -4,6 +4,7 @@ SENT is omitted, because its time depends on the transport.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class Recorder:
             return
         with self.news:
             events = self.events.setdefault(life, [])
-            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ())))
+            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ()), time.monotonic()))
             record.record(life, event, before, size, result)
             if event in {Event.ENTER, Event.GRANT} or life.state is not before:
                 events.append(event)

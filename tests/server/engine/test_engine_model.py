@@ -223,7 +223,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_budget_equals_the_memory_of_the_calls(self) -> None:
-        receiving, working = self.engine._receiving, self.engine._working
+        receiving, working = self.engine._receiving, self.engine._processing
         assert receiving.used == sum(call.receiving for call in self.calls) <= LIMIT
         assert working.used == sum(call.working for call in self.calls)
         assert receiving.used + working.used == self.engine.used_bytes
@@ -232,7 +232,7 @@ class EngineMachine(RuleBasedStateMachine):
     def a_claim_never_makes_the_budget_overflow(self) -> None:
         # The memory of a single call, or of a small message, may exceed the pool's limit, but a claim must not add to
         # it.
-        working = self.engine._working
+        working = self.engine._processing
         assert working.used <= max(
             LIMIT + sum(min(call.kept, MESSAGE) for call in self.calls),
             2 * WORK + MAX_CALLS * MESSAGE,
@@ -248,19 +248,19 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_call_waits_for_free_memory(self) -> None:
-        for pool in (self.engine._receiving, self.engine._working):
+        for pool in (self.engine._receiving, self.engine._processing):
             assert pool.grant() is None
 
     @invariant()
     def an_address_without_memory_waits_only_for_a_full_pool(self) -> None:
-        for pool, size in ((self.engine._receiving, MESSAGE), (self.engine._working, WORK)):
+        for pool, size in ((self.engine._receiving, MESSAGE), (self.engine._processing, WORK)):
             assert not pool.newcomers or pool.used + size > LIMIT
 
     def teardown(self) -> None:
         while self.calls:
             self.leave(0, again=False)
         assert (self.engine.used_bytes, self.engine.is_idle) == (0, True)
-        for pool in (self.engine._receiving, self.engine._working, self.engine._slots):
+        for pool in (self.engine._receiving, self.engine._processing, self.engine._slots):
             assert (pool._addresses, pool._connections, pool.waiting.queues) == ({}, {}, {})
         assert replay(self.engine.lines, self.config) == self.engine.lines
 

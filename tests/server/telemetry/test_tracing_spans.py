@@ -44,7 +44,7 @@ def log(exporter: InMemorySpanExporter) -> SpanLog:
 
 def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:
     began = time.monotonic() - 1.5
-    record = CallRecord(CallInfo(method, ()))
+    record = CallRecord(CallInfo(method, ()), time.monotonic())
     record.began, record.result = began, result
     record.seconds = {"waiting": 0.25, "working": 1.0, "ending": 0.25}
     return record

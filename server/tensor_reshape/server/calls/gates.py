@@ -127,27 +127,21 @@ class CallerQuotas:
         Raises:
             LimitError: the reason is QUOTA_EXCEEDED.
         """
-        name = find_caller(info)
         with self._lock:
-            rejection = self._take(self._find(name))
-        if rejection is not None:
-            raise rejection
+            caller = self._find(find_caller(info))
+            if self._max_calls and caller.calls >= self._max_calls:
+                raise reject_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
+            if self._rate and caller.tokens < 1:
+                message = f"this caller exceeds its limit of {self._rate:g} calls per second"
+                raise reject_quota(message, (1 - caller.tokens) / self._rate)
+            caller.calls += 1
+            caller.tokens -= 1
 
     def leave(self, info: CallInfo) -> None:
         """Records the end of a call (see `gates.Gate`)."""
         with self._lock:
             # The dict `_callers` still contains this caller, because a caller with a running call is never removed.
             self._callers[find_caller(info)].calls -= 1
-
-    def _take(self, caller: _Caller) -> LimitError | None:
-        if self._max_calls and caller.calls >= self._max_calls:
-            return reject_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
-        if self._rate and caller.tokens < 1:
-            message = f"this caller exceeds its limit of {self._rate:g} calls per second"
-            return reject_quota(message, (1 - caller.tokens) / self._rate)
-        caller.calls += 1
-        caller.tokens -= 1
-        return None
 
     def _find(self, name: str) -> _Caller:
         """Returns a caller with its current number of tokens. A new caller gets a full token bucket."""

@@ -1,6 +1,5 @@
 """The results of calls, and the facts about a call that is over, for logs, metrics and traces."""
 
-import time
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -45,7 +44,7 @@ class EndedCall:
     """
 
     info: CallInfo
-    began: float = field(default_factory=time.monotonic)
+    began: float
     request_messages: int = 0
     request_bytes: int = 0
     response_messages: int = 0

@@ -85,7 +85,7 @@ class Budget:
         read_cost: the size of the largest message in bytes.
         work_cost: the number of bytes needed to process the largest message.
         receiving: the receive pool, which has the memory for arriving messages and small responses.
-        working: the processing pool, which has the memory for larger responses.
+        processing: the processing pool, which has the memory for larger responses.
     """
 
     def __init__(self, config: Config) -> None:
@@ -95,12 +95,7 @@ class Budget:
         half = count_pool_bytes(config)
         reserve = half // _RESERVED_MEMORY_PART
         self.receiving = FairPool[Lifecycle](half, reserve, min(MAX_READS * self.read_cost, half))
-        self.working = FairPool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
-
-    @property
-    def used_bytes(self) -> int:
-        """The number of bytes that are currently reserved for all calls together."""
-        return self.receiving.used + self.working.used
+        self.processing = FairPool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
 
     def may_hold(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream may hold `size` bytes in addition to its messages.
@@ -108,24 +103,24 @@ class Budget:
         If no other call uses the processing pool, the stream may hold any number of bytes.
         """
         more = size - life.held
-        return more <= 0 or self.working.used == life.held or self.working.fits(life.source, more)
+        return more <= 0 or self.processing.used == life.held or self.processing.fits(life.source, more)
 
     def update(self, life: Lifecycle) -> None:
         """Updates `holdings` of a call, and the counts of the pools, after the memory of the call has changed."""
         kept = life.reserved if life.held else life.reserved + COST_FACTOR * life.unsent_bytes
-        receiving, working = life.reading + kept, life.held
-        if life.in_working_pool:
-            receiving, working = life.reading, life.held + kept
+        receiving, processing = life.reading + kept, life.held
+        if life.in_processing_pool:
+            receiving, processing = life.reading, life.held + kept
             # When a call no longer uses the processing pool, the next message of the call uses the receive pool again.
-            life.in_working_pool = kept > 0
-        counted_receiving, counted_working = life.holdings
+            life.in_processing_pool = kept > 0
+        counted_receiving, counted_processing = life.holdings
         # Most calls use only one of the two memory pools. This method runs twice for every call, so it skips the unused
         # pool to save time.
         if receiving != counted_receiving:
             self.receiving.change(life.source, receiving - counted_receiving)
-        if working != counted_working:
-            self.working.change(life.source, working - counted_working)
-        life.holdings = receiving, working
+        if processing != counted_processing:
+            self.processing.change(life.source, processing - counted_processing)
+        life.holdings = receiving, processing
 
 
 def count_pool_bytes(config: Config) -> int:
@@ -200,8 +195,8 @@ class Engine:
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
         self._budget = Budget(config)
-        self._receiving, self._working = self._budget.receiving, self._budget.working
-        self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
+        self._receiving, self._processing = self._budget.receiving, self._budget.processing
+        self._waiting = (self._receiving.waiting.queues, self._processing.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
         self._observers = tuple(observers)
@@ -230,7 +225,7 @@ class Engine:
     @property
     def used_bytes(self) -> int:
         """The number of bytes that are currently reserved for all calls together."""
-        return self._budget.used_bytes
+        return self._receiving.used + self._processing.used
 
     def count_refusal(self, method: str) -> None:
         """Records in the journals that a call was refused before it began."""
@@ -247,7 +242,7 @@ class Engine:
         observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)])
         if observers or self._gates:
             life.info = info = find_info()
-            record = CallRecord(info)
+            record = CallRecord(info, time.monotonic())
             life.journals = (record,) if observers else ()
             for observer in observers:
                 info.at_end.append(partial(observer.write, record))
@@ -309,10 +304,22 @@ class Engine:
         """
         with self._lock:
             life.move(Event.QUEUE)
-            if life.state is State.QUEUED:
-                return self._queue(life, self._budget.work_cost if size is None else size)
-            # If the state is now DONE, the client has disconnected, and no thread works on the call any longer.
-            return self._release(life) if life.state is _DONE else ()
+            if life.state is not State.QUEUED:
+                # If the state is now DONE, the client has disconnected, and no thread works on the call any longer.
+                return self._release(life) if life.state is _DONE else ()
+            size = self._budget.work_cost if size is None else size
+            life.reading = life.arrived_bytes  # until the work starts, the call only holds memory for its message
+            now = self._clock()
+            life.resume_clock(now)
+            life.advance(now, life.arrived_bytes)
+            life.stop_clock(now)
+            self._budget.update(life)
+            if not size:
+                return (life.served.start_work, *self._grant())
+            if self._processing.take(life.source, size):
+                return (self._start_work(life, size), *self._grant())
+            life.claim = self._processing.claim(life.source, size, life)
+            return self._grant()
 
     def begin_work(self, life: Lifecycle) -> bool:
         """Records that a thread begins to work on the call. Returns False if the call is ending and needs no work."""
@@ -455,7 +462,7 @@ class Engine:
 
     def _is_greedy(self, address: str) -> bool:
         """Whether an address holds more than its fair share of memory that other calls wait for, or of scarce slots."""
-        pools = (self._receiving, self._working)
+        pools = (self._receiving, self._processing)
         return any(pool.is_greedy(address) and pool.is_waited_for for pool in pools) or (
             self._slots.is_crowded and self._slots.is_greedy(address)
         )
@@ -486,24 +493,9 @@ class Engine:
         life.holdings = (life.holdings[0] + life.reading, life.holdings[1])
         return life.served.start_read
 
-    def _queue(self, life: Lifecycle, size: int) -> Actions:
-        """Starts the work on a message when there is memory. Until then the call only holds memory for its message."""
-        life.reading = life.arrived_bytes
-        now = self._clock()
-        life.resume_clock(now)
-        life.advance(now, life.arrived_bytes)
-        life.stop_clock(now)
-        self._budget.update(life)
-        if not size:
-            return (life.served.start_work, *self._grant())
-        if self._working.take(life.source, size):
-            return (self._start_work(life, size), *self._grant())
-        life.claim = self._working.claim(life.source, size, life)
-        return self._grant()
-
     def _start_work(self, life: Lifecycle, size: int) -> Callable[[], None]:
         """Records the memory that the processing pool gave to a call. This pool now also counts the call's messages."""
-        life.reading, life.reserved, life.in_working_pool = 0, size, True
+        life.reading, life.reserved, life.in_processing_pool = 0, size, True
         life.holdings = (life.holdings[0], life.holdings[1] + size)
         life.move(Event.GRANT)
         self._budget.update(life)
@@ -514,7 +506,7 @@ class Engine:
         if not any(self._waiting):  # this check saves time, because usually no call waits for memory
             return ()
         actions: list[Callable[[], None]] = []
-        while claim := self._working.grant():
+        while claim := self._processing.grant():
             claim.owner.claim, claim.owner.since = None, self._clock()  # the call now waits for a thread
             actions.append(self._start_work(claim.owner, claim.size))
         while claim := self._receiving.grant():

@@ -281,7 +281,7 @@ class Lifecycle:
         unsent_bytes: the size of these unsent responses in bytes.
         held: the bytes that a stream holds for a tensor with strides and its responses. The stream holds these bytes
             until the next tensor begins or the call is over.
-        in_working_pool: whether the processing pool counts `reserved` and the responses.
+        in_processing_pool: whether the processing pool counts `reserved` and the responses.
         holdings: the bytes that the call holds in the receive pool and in the processing pool, as the pools count them.
         arrived_bytes: the size of the message that is being processed.
         began: the time at which the call was entered, by the engine's clock.
@@ -302,7 +302,7 @@ class Lifecycle:
     source = Source("", "")
     state = State.NEW
     reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
-    in_working_pool = False
+    in_processing_pool = False
     holdings = (0, 0)
     began = since = stalled_seconds = 0.0
 

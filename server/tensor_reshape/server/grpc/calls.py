@@ -43,14 +43,12 @@ class NewCall(NamedTuple):
         call: the call object of gRPC's core.
         method: the full method path as bytes.
         metadata: the metadata that the client sent.
-        peer: gRPC's name of the connection.
         source: the address and connection of the client.
     """
 
     call: Any
     method: bytes
     metadata: Metadata
-    peer: str
     source: Source
 
 
@@ -59,7 +57,6 @@ class CoreCall(ABC):
 
     Attributes:
         method: the full method path.
-        peer: gRPC's name of the connection.
         source: the address and connection of the client.
         is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
         is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
@@ -89,7 +86,6 @@ class CoreCall(ABC):
             new: the new call.
         """
         self.method = method
-        self.peer = new.peer
         self.source = new.source
         self._call = new.call
         self._metadata = new.metadata
@@ -100,7 +96,9 @@ class CoreCall(ABC):
         """The facts about the call. This object is created on first use."""
         with self.lock:
             if self._info is None:
-                self._info = CallInfo(self.method, self._metadata, self.peer, partial(_read_tls, self._call))
+                self._info = CallInfo(
+                    self.method, self._metadata, self.source.connection, partial(_read_tls, self._call)
+                )
             return self._info
 
     @property

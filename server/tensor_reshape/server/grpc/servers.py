@@ -237,7 +237,7 @@ class Server:
         try:
             metadata, peer = event.invocation_metadata, str(event.call.peer(), "utf8", "replace")
             source = self._sources.find(peer, metadata) if self._sources.has_proxies else find_source(peer)
-            new = NewCall(event.call, event.call_details.method, metadata, peer, source)
+            new = NewCall(event.call, event.call_details.method, metadata, source)
         except Exception:
             _LOGGER.exception("bug")
             event.call.cancel()

@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -262,7 +263,7 @@ class CallServer:
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         logs = [log for log in self._logs if log.chooses(info.metadata)]
-        call = EndedCall(info)
+        call = EndedCall(info, time.monotonic())
         place: Place | None = None
         try:
             try:
