@@ -113,7 +113,7 @@ def test_shortened_stall_timeout_still_allows_the_largest_message(clock: Clock):
     assert slow.reasons == BUSY
 
 
-def test_time_before_a_wait_for_memory_does_not_count_as_waiting(clock: Clock):
+def test_time_before_waiting_for_memory_is_not_counted(clock: Clock):
     swept = sweep_after(clock, 1)
     stream, other, _ = call_all(swept.engine, range(3))
     clock.now += MIN_PRESSURE_SECONDS - 0.5
@@ -123,7 +123,7 @@ def test_time_before_a_wait_for_memory_does_not_count_as_waiting(clock: Clock):
     assert stream.reasons == []
 
 
-def test_message_of_64_mib_may_take_eight_seconds_while_other_calls_wait():
+def test_64_mib_may_take_eight_seconds_while_others_wait():
     assert StallTimeouts.of(Config(max_message_bytes=64 << 20)).pressure_seconds == 8.0
 
 
@@ -221,7 +221,7 @@ def test_slow_upload_on_a_connection_of_its_own_survives_a_crowd(clock: Clock):
     assert (upload.reasons, upload.reads) == ([], 1)
 
 
-def test_slow_upload_has_no_more_time_if_no_other_call_of_its_address_is_silent(clock: Clock):
+def test_lone_slow_upload_of_an_address_has_no_more_time(clock: Clock):
     swept = sweep_after(clock, 4)
     upload, busy = Caller(swept.engine, name_peer(1, 1)), silence(swept, 2, 4)
     clock.now += MIN_PRESSURE_SECONDS
