@@ -18,7 +18,7 @@ CALLS = 20
 RECEIVING_THREAD = "serve"
 EVENT = "server/grpc/servers.py Server._process"
 ACCEPT = "server/grpc/servers.py Server._accept"
-FORGET = "server/engine/lifecycle.py Lifecycle.forget"
+RELEASE = "server/engine/engine.py Engine._release"
 
 
 class Recorder:
@@ -26,7 +26,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.functions: dict[str, list[str]] = {}
-        self.is_over = threading.Event()  # whether the server has forgotten the call
+        self.is_over = threading.Event()  # whether the server releases the call
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         path, _, module = frame.f_code.co_filename.rpartition(PACKAGE)
@@ -38,7 +38,7 @@ class Recorder:
             functions.clear()  # the events before belong to the last call
         if name not in functions:
             functions.append(name)
-        if name == FORGET:
+        if name == RELEASE:
             self.is_over.set()
 
 

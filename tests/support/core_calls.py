@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any
 
-from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.grpc.calls import CoreCall
+from tensor_reshape.server.calls.call_info import Metadata
+from tensor_reshape.server.calls.sources import Source, Sources
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.grpc.calls import CoreCall, NewCall
 from tensor_reshape.server.grpc.servers import Route, Server
+from tensor_reshape.server.grpc.services import Service
+from tensor_reshape.server.service.method_tables import MethodTable, UnaryMethod
 
 ANY_PORT = "127.0.0.1:0"
 METHOD = "/a.Service/Method"
@@ -17,7 +21,7 @@ SECONDS = 60.0
 class ManualCall(CoreCall):
     """A call that starts no operation by itself, and records its events."""
 
-    def __init__(self, method: str, new: Any) -> None:  # noqa: ANN401 - an object of grpcio without types
+    def __init__(self, method: str, new: NewCall) -> None:
         super().__init__(method, new)
         self.messages = SimpleQueue[bytes | None]()  # the received messages
         self.sizes = SimpleQueue[int]()  # the sizes of the sent messages
@@ -40,29 +44,27 @@ class ManualCall(CoreCall):
             self.send(message)
 
 
-def open_unknown(new: Any) -> CoreCall:  # noqa: ANN401 - an object of grpcio without types
-    call = ManualCall(new.method.decode(), new)
-    call.finish()
-    return call
-
-
-def find_source(peer: str, metadata: Any) -> Source:  # noqa: ANN401 - metadata of a test are pairs of text
+class NamedSources(Sources):
     """Returns the address in the metadata of a call, because a test has only one real address."""
-    return Source(dict(metadata).get("address", ""), peer)
+
+    def find(self, peer: str, metadata: Metadata) -> Source:
+        return Source(str(dict(metadata).get("address", "")), peer)
 
 
 class CoreServer:
     """A server of such calls."""
 
-    def __init__(self, kind: Callable[[str, Any], CoreCall], options: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, kind: Callable[[str, NewCall], CoreCall], options: Sequence[tuple[str, int]] = ()) -> None:
         self.calls = SimpleQueue[CoreCall]()  # a queue of the calls that have begun
         self.begun: list[CoreCall] = []  # all calls that have begun
-        self.make: Callable[[Any], CoreCall] = lambda new: kind(METHOD, new)  # makes a call; a test may replace it
-        # the server
-        self.server = Server({METHOD: Route.without_limit(self.open)}, open_unknown, find_source, options)
+        self.make: Callable[[NewCall], CoreCall] = lambda new: kind(METHOD, new)  # a test may replace it
+        self.service = Service(Engine(Config()), MethodTable((), ()), {})
+        self.server = Server([self.service], NamedSources(["192.0.2.1"]), options)
+        self.server._routes[METHOD.encode()] = Route(self.open, self.service, UnaryMethod(METHOD, lambda raw, _: raw))
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"  # its address
 
-    def open(self, new: Any) -> CoreCall:  # noqa: ANN401 - an object of grpcio without types
+    def open(self, service: Service, method: UnaryMethod, new: NewCall) -> CoreCall:
+        del service, method
         call = self.make(new)
         self.begun.append(call)
         self.calls.put(call)
@@ -71,7 +73,7 @@ class CoreServer:
 
 @contextmanager
 def run_core(
-    kind: Callable[[str, Any], CoreCall] = ManualCall, options: Sequence[tuple[str, int]] = ()
+    kind: Callable[[str, NewCall], CoreCall] = ManualCall, options: Sequence[tuple[str, int]] = ()
 ) -> Iterator[CoreServer]:
     served = CoreServer(kind, options)
     served.server.start()
@@ -80,6 +82,6 @@ def run_core(
     finally:
         served.server.stop()
         for call in served.begun:
-            call.watch()  # a call without an operation is never over
+            call.detect_disconnect()  # a call without an operation is never over
         served.server.cancel_calls()
         assert served.server.wait(SECONDS)

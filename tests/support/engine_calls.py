@@ -1,4 +1,4 @@
-"""Calls of an engine that only record their effects."""
+"""Calls of an engine that only record their actions."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from tensor_reshape.server.calls.results import OK, CallLog
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Effects, Journal, Lifecycle
+from tensor_reshape.server.engine.lifecycle import Actions, Journal, Lifecycle, ServedCall
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 
 MESSAGE = 1024
@@ -35,33 +35,18 @@ class Clock:
         return self.now
 
 
-class Idle:
-    """A call that ignores all effects."""
-
-    def start_read(self) -> None:
-        pass
-
-    start_send = start_work = start_read
-
-    def abort(self, rejection: LimitError) -> None:
-        pass
-
-    def drop(self, rejection: LimitError | None) -> None:
-        pass
-
-
-class Caller:
-    """A call that has been entered, and its recorded effects.
+class Caller(ServedCall):
+    """A call that has been entered, and its recorded actions.
 
     Attributes:
-        reads: number of START_READ effects.
-        works: number of START_WORK effects.
-        sends: number of START_SEND effects.
-        drops: number of DROP effects.
-        rejections: the errors of GIVE_UP effects.
+        reads: number of calls of `start_read`.
+        works: number of calls of `start_work`.
+        sends: number of calls of `start_send`.
+        drops: number of calls of `drop`.
+        rejections: the errors of the calls of `abort`.
     """
 
-    def __init__(self, engine: Engine, peer: str = PEER, perform: Callable[[Effects], None] | None = None) -> None:
+    def __init__(self, engine: Engine, peer: str = PEER, perform: Callable[[Actions], None] | None = None) -> None:
         self.engine, self.perform = engine, perform or engine.perform
         self.reads = self.works = self.sends = self.drops = 0
         self.rejections: list[LimitError] = []
@@ -110,7 +95,7 @@ class Caller:
         return self
 
     def end(self, size: int = 0) -> Self:
-        self.perform(self.engine.end(self.life, OK, size).effects)
+        self.perform(self.engine.end(self.life, OK, size)[1])
         return self
 
     def leave(self) -> None:

@@ -14,9 +14,8 @@ from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
-from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.servers import Server
-from tensor_reshape.server.grpc.services import build_server
+from tensor_reshape.server.grpc.services import Service
 from tensor_reshape.server.service.method_tables import Estimate, MethodTable, StreamMethod, UnaryMethod, Work
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
@@ -110,8 +109,8 @@ def serve_engine(
     config, watcher = config or Config(), Watcher()
     engine = Engine(config, (watcher,), clock=clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
-    service = Service(engine, Sources(config.trusted_proxy), methods, pools or own)
-    server = build_server((service, *others), options, on_unknown)
+    service = Service(engine, methods, pools or own)
+    server = Server((service, *others), Sources(config.trusted_proxy), options, on_unknown)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:

@@ -8,18 +8,19 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
+from types import MethodType
 from typing import Any
 
-from engine_calls import Idle
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Effect, EndDecision, Lifecycle
+from tensor_reshape.server.engine.lifecycle import Lifecycle, ServedCall
 
 EVENTS = (
-    "enter", "message_received", "respond_at_once", "request_work", "begin_work", "respond", "sent", "reserve", "end",
+    "enter", "message_received", "request_work", "begin_work", "respond", "sent", "reserve", "end",
     "release", "sweep", "close",
 )  # fmt: skip
 
@@ -52,11 +53,14 @@ class RecordedEngine(Engine):
             return {"call": self._numbers.setdefault(value, len(self._numbers))}
         if isinstance(value, bytes):
             return {"bytes": len(value)}
-        if isinstance(value, Effect):
-            return f"{self._numbers[value.life]} {value.kind.name}"
+        if isinstance(value, partial | MethodType):
+            action: Any = value.func if isinstance(value, partial) else value
+            owner = action.__self__
+            number = next(number for life, number in self._numbers.items() if owner in {life.info, life.served})
+            return f"{number} {action.__name__}"
         if isinstance(value, Source | CallResult):
             return {type(value).__name__.lower(): list(value)}
-        if isinstance(value, list | tuple | EndDecision):
+        if isinstance(value, list | tuple):
             return [self._describe(each) for each in value]
         return value
 
@@ -78,7 +82,7 @@ def replay(lines: Iterable[str], config: Config) -> list[str]:
 def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - a JSON value
     match value:
         case {"call": int(number)}:
-            return calls.setdefault(number, Lifecycle(Idle(), "/a.service/Method"))
+            return calls.setdefault(number, Lifecycle(ServedCall(), "/a.service/Method"))
         case {"bytes": int(size)}:
             return bytes(size)
         case {"source": [str(address), str(connection)]}:

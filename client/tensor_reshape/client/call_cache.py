@@ -124,8 +124,10 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
     if key is None:
         return None
     cached = _cache[key] or _cache_call(key, array)
-    decode = None if cached is None else _find_decoder(cached, how)
-    if cached is None or decode is None:
+    if cached is None:
+        return None
+    decode = _find_decoder(cached, how) if how else cached.read
+    if decode is None:
         return None
     # `bytes.join` accepts a numpy array of any type. A memoryview cannot be created from an array with a type of
     # ml_dtypes.
@@ -135,8 +137,6 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
 
 def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
     """Returns the function that reads the response of the call. The result is None if `out` cannot hold the output."""
-    if not how:
-        return cached.read
     out = how.get("out")
     if out is not None:
         return partial(cached.fill, out) if cached.fits(out) else None

@@ -11,12 +11,11 @@ from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.engine.engine import Engine, count_pool_bytes
-from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.health import HEALTH_SERVICE, Health, HealthPort
 from tensor_reshape.server.grpc.options import build_credentials, build_options
 from tensor_reshape.server.grpc.reflection import Reflection
-from tensor_reshape.server.grpc.servers import check_core
-from tensor_reshape.server.grpc.services import MAX_SILENT_REFLECTIONS, build_builtin_service, build_server
+from tensor_reshape.server.grpc.servers import Server, check_core
+from tensor_reshape.server.grpc.services import MAX_SILENT_REFLECTIONS, Service, build_builtin_service
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -39,7 +38,7 @@ from tensor_reshape.server.service.method_tables import WORK_THREADS, MethodTabl
 from tensor_reshape.server.service.methods import ReshapeService, build_info_method
 from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.telemetry.call_counters import CallCounters, write_calls
-from tensor_reshape.server.telemetry.call_logs import Watchers, log_outside
+from tensor_reshape.server.telemetry.call_logs import CallLogs, log_outside
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
     CONNECTION_LIMIT,
@@ -97,13 +96,13 @@ class Runner:
         self._lookups = service.lookups
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *reflection.names))
-        self._watchers = Watchers(config)
+        self._call_logs = CallLogs(config)
         # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
         # quota applies. Calls that an earlier gate rejects must not count towards a quota.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
-        self._engine = Engine(config, gates=passed, observers=self._watchers.logs)
+        self._engine = Engine(config, gates=passed, observers=self._call_logs.logs)
         self._pools = {work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()}
-        served = Service(self._engine, Sources(config.trusted_proxy), methods, self._pools)
+        served = Service(self._engine, methods, self._pools)
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
         introspection = MethodTable((), reflection.build_methods())
@@ -113,7 +112,8 @@ class Runner:
         )
         self._services: tuple[Service, ...] = (served, *self._builtin)
         options = build_options(config, self._max_connections, shares=shares_ports)
-        self._server = build_server(self._services, options, self._record_unknown_method)
+        sources = Sources(config.trusted_proxy)
+        self._server = Server(self._services, sources, options, self._record_unknown_method)
         self.addresses = tuple(
             bind(self._server, address, build_credentials(self._access.certificates), held=shares_ports)
             for address in config.listen
@@ -179,7 +179,7 @@ class Runner:
         if self._health_port is not None:
             self._health_port.end()
         self._housekeeper.stop()
-        self._watchers.end()
+        self._call_logs.end()
         for pool in self._pools.values():
             # `shutdown` does not wait, because no client waits for the remaining work, which may take long.
             pool.shutdown(wait=False)

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.engine.engine import CallRecord
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
-from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.status import REQUEST_ID_KEY
@@ -74,8 +75,9 @@ class Watcher:
         with self.news:
             self.events.append(event)
             if before is not State.DONE and life.info is not None:
-                record = self.records.setdefault(life, CallRecord(life.info, self.ended.append))
+                record = self.records.setdefault(life, CallRecord(life.info, time.monotonic()))
                 record.record(life, event, before, size, result)
+                self.ended += [record] if life.state is State.DONE else []
             self.news.notify_all()
 
     def await_event(self, event: Event) -> None:
@@ -236,7 +238,8 @@ class Closed:
 def test_earlier_admission_checks_are_notified_if_a_later_rejects(path: str):
     with guard(Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
         assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
-        assert len(guarded.book.left) == len(guarded.book.admitted) == 1
+        guarded.book.await_empty()
+    assert len(guarded.book.left) == 1
 
 
 @pytest.fixture(scope="module")

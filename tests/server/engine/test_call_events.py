@@ -4,6 +4,7 @@ SENT is omitted, because its time depends on the transport.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,8 +32,8 @@ from in_process import BlockedBackend
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.engine.engine import CallRecord
 from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
-from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend
@@ -52,7 +53,7 @@ class Recorder:
             return
         with self.news:
             events = self.events.setdefault(life, [])
-            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ()), lambda _: None))
+            record = self.records.setdefault(life, CallRecord(CallInfo(life.method, ()), time.monotonic()))
             record.record(life, event, before, size, result)
             if event in {Event.ENTER, Event.GRANT} or life.state is not before:
                 events.append(event)
@@ -121,7 +122,7 @@ def test_journal_has_no_health_checks(served: Served):
     with Connection(served.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
     end_call(served.address, RESHAPE, pack(GOOD))
-    assert served.recorder.await_end()[0].method == RESHAPE
+    assert served.recorder.await_end()[0].info.method == RESHAPE
 
 
 def cancel(connection: Connection, stream: int) -> None:

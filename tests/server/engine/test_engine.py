@@ -7,9 +7,12 @@ import pytest
 
 from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.call_info import CallInfo
+from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
 from transcripts import RecordedEngine
 
@@ -24,10 +27,37 @@ def test_call_waits_for_memory_until_another_call_ends():
     assert (second.reads, second.waits, second.life.state) == (1, False, State.RECEIVING)
 
 
+def test_engine_reports_whether_calls_wait_for_memory():
+    engine = make(1)
+    first, _ = call_all(engine, range(2))
+    assert engine.has_waiting_calls
+    first.leave()
+    assert not engine.has_waiting_calls
+
+
+class AddressGate:
+    """A gate that records the addresses of calls."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+
+    def admit(self, info: CallInfo) -> None:
+        self.addresses.append(info.address)
+
+    def leave(self, info: CallInfo) -> None:
+        pass
+
+
+def test_gate_gets_the_address_of_the_client():
+    gate = AddressGate()
+    Caller(Engine(Config(), gates=Gates([gate])), "ipv4:192.0.2.7:1")
+    assert gate.addresses == ["ipv4:192.0.2.7"]
+
+
 def respond_at_once(caller: Caller) -> None:
-    effects = caller.engine.respond_at_once(caller.life, 10, 8)
-    assert effects is not None
-    caller.perform(effects)
+    is_first, actions = caller.engine.end(caller.life, OK, 8, received=10)
+    assert is_first
+    caller.perform(actions)
 
 
 @pytest.mark.parametrize("answer", [respond_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
@@ -89,9 +119,8 @@ def test_call_ended_while_queued_gets_no_memory():
 def test_call_engine_accepts_only_the_first_end_of_a_call():
     engine = make(1)
     caller = Caller(engine).arrive()
-    assert engine.end(caller.life, OK, 5).is_first
-    assert not engine.end(caller.life, OK, 5).is_first
-    assert engine.respond_at_once(caller.life, 5, 5) is None
+    assert [engine.end(caller.life, OK, 5)[0] for _ in range(2)] == [True, False]
+    assert engine.end(caller.life, OK, 5, received=5) == (False, ())
 
 
 def test_ended_call_starts_no_work():
@@ -183,8 +212,8 @@ def test_connection_above_its_memory_share_does_not_block_other_calls():
     growing.reserve(2 * MESSAGE + 100)  # together with the waiting memory, more than half of the pool
     Caller(engine, name_peer(1, port=2)).arrive().work(100)
     working.leave()
-    outcomes = [json.loads(line)["outcome"] for line in engine.lines if "START_WORK" in line]
-    assert outcomes == [["0 START_WORK"], ["1 START_WORK"], ["4 START_WORK"], ["1 FORGET", "2 START_WORK"]]
+    outcomes = [json.loads(line)["outcome"] for line in engine.lines if "start_work" in line]
+    assert outcomes == [["0 start_work"], ["1 start_work"], ["4 start_work"], ["2 start_work"]]
 
 
 def test_engine_close_drops_calls_without_running_work_once():

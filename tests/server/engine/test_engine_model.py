@@ -11,7 +11,7 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle
+from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, ServedCall
 from transcripts import RecordedEngine, replay
 
 MESSAGE = 1024
@@ -24,7 +24,7 @@ peers = st.sampled_from([*(f"ipv4:10.0.0.{host}:{port}" for host in (1, 2, 3) fo
 picks = st.integers(0, 2**16)
 
 
-class ModelCall:
+class ModelCall(ServedCall):
     """One call, and its expected memory.
 
     Attributes:
@@ -96,14 +96,14 @@ class EngineMachine(RuleBasedStateMachine):
         call = ModelCall(peer)
         self.wait(call, "waiting to read")
         try:
-            effects = self.engine.enter(call.life, find_source(peer))
+            actions = self.engine.enter(call.life, find_source(peer))
         except LimitError:
             call.state = "left"
             assert len(self.calls) >= MAX_CALLS * 7 // 8
         else:
             assert len(self.calls) < MAX_CALLS
             self.calls.append(call)
-            self.engine.perform(effects)
+            self.engine.perform(actions)
 
     @precondition(lambda self: self.pick_from("reading"))
     @rule(pick=picks, size=st.integers(0, MESSAGE))
@@ -163,9 +163,9 @@ class EngineMachine(RuleBasedStateMachine):
             return
         call.state, call.reading, call.reserved = "ended", 0, cost
         call.settle()
-        is_first, effects = self.engine.end(call.life, OK, size)
+        is_first, actions = self.engine.end(call.life, OK, size)
         assert is_first
-        self.engine.perform(effects)
+        self.engine.perform(actions)
 
     @precondition(lambda self: any(not call.outbox for call in self.calls))
     @rule(pick=picks, size=st.integers(0, 2 * WORK))
@@ -188,9 +188,9 @@ class EngineMachine(RuleBasedStateMachine):
         if call.state == "abandoned":
             self.calls.remove(call)
             call.state = "left"
-            is_first, effects = self.engine.end(call.life, OK, 1)
+            is_first, actions = self.engine.end(call.life, OK, 1)
             assert not is_first
-            self.engine.perform(effects)
+            self.engine.perform(actions)
             return
         if call.state == "arrived":
             call.state = "abandoned"
@@ -223,7 +223,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_budget_equals_the_memory_of_the_calls(self) -> None:
-        receiving, working = self.engine._receiving, self.engine._working
+        receiving, working = self.engine._receiving, self.engine._processing
         assert receiving.used == sum(call.receiving for call in self.calls) <= LIMIT
         assert working.used == sum(call.working for call in self.calls)
         assert receiving.used + working.used == self.engine.used_bytes
@@ -232,7 +232,7 @@ class EngineMachine(RuleBasedStateMachine):
     def a_claim_never_makes_the_budget_overflow(self) -> None:
         # The memory of a single call, or of a small message, may exceed the pool's limit, but a claim must not add to
         # it.
-        working = self.engine._working
+        working = self.engine._processing
         assert working.used <= max(
             LIMIT + sum(min(call.kept, MESSAGE) for call in self.calls),
             2 * WORK + MAX_CALLS * MESSAGE,
@@ -248,19 +248,19 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_call_waits_for_free_memory(self) -> None:
-        for pool in (self.engine._receiving, self.engine._working):
+        for pool in (self.engine._receiving, self.engine._processing):
             assert pool.grant() is None
 
     @invariant()
     def an_address_without_memory_waits_only_for_a_full_pool(self) -> None:
-        for pool, size in ((self.engine._receiving, MESSAGE), (self.engine._working, WORK)):
+        for pool, size in ((self.engine._receiving, MESSAGE), (self.engine._processing, WORK)):
             assert not pool.newcomers or pool.used + size > LIMIT
 
     def teardown(self) -> None:
         while self.calls:
             self.leave(0, again=False)
         assert (self.engine.used_bytes, self.engine.is_idle) == (0, True)
-        for pool in (self.engine._receiving, self.engine._working, self.engine._slots):
+        for pool in (self.engine._receiving, self.engine._processing, self.engine._slots):
             assert (pool._addresses, pool._connections, pool.waiting.queues) == ({}, {}, {})
         assert replay(self.engine.lines, self.config) == self.engine.lines
 

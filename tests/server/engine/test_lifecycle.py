@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine_calls import Idle
 from tensor_reshape.server.engine.lifecycle import (
     TRICKLE_BYTES_PER_SECOND,
     Event,
     IllegalEventError,
     Lifecycle,
+    ServedCall,
     State,
 )
 
@@ -67,7 +67,7 @@ MOVES: dict[State, dict[State, set[Event]]] = {
 
 
 def make(state: State = State.NEW) -> Lifecycle:
-    life = Lifecycle(Idle(), METHOD)
+    life = Lifecycle(ServedCall(), METHOD)
     life.state = state
     return life
 

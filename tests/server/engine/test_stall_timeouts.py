@@ -4,6 +4,7 @@ import pytest
 
 from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
 from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import MAX_ABORTS, MAX_READS, Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.engine.stall_timeouts import (
@@ -29,10 +30,7 @@ class Swept:
 
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
-        for effect in self.engine.sweep():
-            caller = effect.life.served
-            assert isinstance(caller, Caller)
-            caller.perform([effect])
+        self.engine.perform(self.engine.sweep())
 
 
 def sweep_after(clock: Clock, reads: int, *, stall_timeout_seconds: float = 30.0, message: int = MESSAGE) -> Swept:
@@ -113,6 +111,20 @@ def test_shortened_stall_timeout_still_allows_the_largest_message(clock: Clock):
     assert slow.reasons == []
     swept.wait(2)
     assert slow.reasons == BUSY
+
+
+def test_time_before_waiting_for_memory_is_not_counted(clock: Clock):
+    swept = sweep_after(clock, 1)
+    stream, other, _ = call_all(swept.engine, range(3))
+    clock.now += MIN_PRESSURE_SECONDS - 0.5
+    stream.arrive(1).respond(moved=0)
+    assert (stream.waits, other.reads) == (True, 1)
+    swept.wait(1)
+    assert stream.reasons == []
+
+
+def test_64_mib_may_take_eight_seconds_while_others_wait():
+    assert StallTimeouts.of(Config(max_message_bytes=64 << 20)).pressure_seconds == 8.0
 
 
 def test_call_that_waits_too_long_for_memory_is_rejected(clock: Clock):
@@ -207,6 +219,17 @@ def test_slow_upload_on_a_connection_of_its_own_survives_a_crowd(clock: Clock):
         polite.arrive().end()
         polite.leave()
     assert (upload.reasons, upload.reads) == ([], 1)
+
+
+def test_lone_slow_upload_of_an_address_has_no_more_time(clock: Clock):
+    swept = sweep_after(clock, 4)
+    upload, busy = Caller(swept.engine, name_peer(1, 1)), silence(swept, 2, 4)
+    clock.now += MIN_PRESSURE_SECONDS
+    for caller in busy:
+        if caller.reads:
+            caller.arrive(1).respond(1)
+    swept.wait(SHORT_SECONDS / 2)
+    assert upload.reasons == BUSY
 
 
 def test_slow_upload_has_no_more_time_if_another_address_waits(clock: Clock):

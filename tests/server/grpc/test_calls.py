@@ -130,7 +130,7 @@ def test_cancelled_core_call_sends_a_status_before_unread_messages(served: CoreS
 
 
 STATES: dict[str, Callable[[ManualCall], None]] = {
-    "idle": ManualCall.watch,
+    "idle": ManualCall.detect_disconnect,
     "receiving": ManualCall.receive,
     "sending": lambda call: call.send_now(b"message"),
     "ending": lambda call: call.finish(response=b"answer"),
@@ -150,7 +150,7 @@ def test_client_disconnect_is_detected_in_every_call_state(
         call, stream = begin(served, connection)
         state(call)
         if state is not STATES["ending"]:
-            call.watch()
+            call.detect_disconnect()
         assert connection.ping()
         leave(connection, stream)
         assert call.overs.get(timeout=SECONDS) is True
@@ -159,7 +159,7 @@ def test_client_disconnect_is_detected_in_every_call_state(
 
 def test_core_call_is_over_after_its_deadline(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection, grpc_timeout="200m")
-    call.watch()
+    call.detect_disconnect()
     assert call.overs.get(timeout=SECONDS) is True
     assert connection.await_end(stream).status in {"4", *CANCELLED}
 

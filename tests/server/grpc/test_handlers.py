@@ -81,7 +81,7 @@ def fail(*_: object, **__: object) -> None:
     ("path", "method", "message"),
     [
         (UNARY, "enter", b"short"),
-        (UNARY, "respond_at_once", b"short"),
+        (UNARY, "end", b"short"),
         (UNARY, "message_received", REJECTED),
         (UNARY, "end", REJECTED),
         (UNARY, "message_received", LONG),

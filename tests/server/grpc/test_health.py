@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ from grpc_health.v1 import health_pb2
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.calls.statuses import StatusError
-from tensor_reshape.server.grpc.health import HEALTH_SERVICE, MAX_WATCHES_PER_CONNECTION, Health
+from tensor_reshape.server.grpc.health import HEALTH_SERVICE, MAX_WATCHES_PER_CONNECTION, Health, HealthWatch
 from tensor_reshape.wire.methods import SERVICE
 
 SOURCE = find_source("ipv4:127.0.0.1:1")
@@ -20,6 +21,10 @@ SERVING, NOT_SERVING, UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 
 def build_request(service: str = "") -> bytes:
     return bytes(health_pb2.HealthCheckRequest(service=service).SerializeToString())
+
+
+def open_watch(health: Health, request: bytes = b"", notify: Callable[[], None] = lambda: None) -> HealthWatch:
+    return health.open_watch(request, notify, SOURCE)
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
@@ -47,15 +52,15 @@ def test_health_definition_contains_that_of_grpcio_health_checking():
     assert [method for method in published.service[0].method if method not in own.service[0].method] == []
 
 
-@pytest.mark.parametrize("method", ["check", "open_watch", "list"])
-def test_malformed_health_check_message_is_rejected(method: str):
+@pytest.mark.parametrize("respond", [Health.check, Health.list, open_watch], ids=["check", "list", "watch"])
+def test_malformed_health_check_message_is_rejected(respond: Callable[[Health, bytes], object]):
     with pytest.raises(ReshapeError):
-        getattr(Health(), method)(b"\xff")
+        respond(Health(), b"\xff")
 
 
 def test_health_watch_sends_each_status_once():
     health = Health()
-    watch = health.open_watch(build_request())
+    watch = open_watch(health)
     assert (watch.find_update(), watch.find_update()) == (SERVING, None)
     health.stop_serving()
     assert (watch.find_update(), watch.find_update(), watch.is_over) == (NOT_SERVING, None, False)
@@ -64,14 +69,13 @@ def test_health_watch_sends_each_status_once():
 
 
 def test_health_watch_of_an_unknown_service_sends_service_unknown():
-    assert Health().open_watch(build_request("another")).find_update() == UNKNOWN
+    assert open_watch(Health(), build_request("another")).find_update() == UNKNOWN
 
 
 def test_only_open_health_watches_are_notified():
     health, looks = Health(), Counter[str]()
     for name in ("stays", "leaves"):
-        watch = health.open_watch(build_request())
-        watch.begin(partial(looks.update, [name]), SOURCE)
+        watch = open_watch(health, notify=partial(looks.update, [name]))
     watch.close()
     health.stop_serving()
     health.end_watches()
@@ -80,18 +84,12 @@ def test_only_open_health_watches_are_notified():
 
 def test_number_of_health_watches_per_connection_is_limited():
     health = Health()
-    watches = [health.open_watch(build_request()) for _ in range(MAX_WATCHES_PER_CONNECTION + 1)]
-    for watch in watches[1:]:
-        watch.begin(looks_nowhere, SOURCE)
+    watches = [open_watch(health) for _ in range(MAX_WATCHES_PER_CONNECTION)]
     with pytest.raises(LimitError) as caught:
-        watches[0].begin(looks_nowhere, SOURCE)
+        open_watch(health)
     assert caught.value.reason == Reason.SERVER_BUSY
-    watches[1].close()
-    watches[0].begin(looks_nowhere, SOURCE)
-
-
-def looks_nowhere() -> None:
-    pass
+    watches[0].close()
+    open_watch(health)
 
 
 def fails() -> None:
@@ -102,6 +100,6 @@ def fails() -> None:
 def test_failing_health_watch_does_not_stop_other_notifications(caplog: pytest.LogCaptureFixture):
     health, looks = Health(), Counter[str]()
     for look in (fails, partial(looks.update, ["looks"])):
-        health.open_watch(build_request()).begin(look, SOURCE)
+        open_watch(health, notify=look)
     health.stop_serving()
     assert (looks["looks"], [record.message for record in caplog.records]) == (1, ["bug"])

@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Self
 
 import grpc
 import pytest
 
 from certificates import issue_certificates
-from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, find_source, open_unknown, run_core
+from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers
-from tensor_reshape.server.grpc.calls import CoreCall
-from tensor_reshape.server.grpc.servers import QUEUE_AFTER, Lane, Route, Server
+from tensor_reshape.server.grpc.calls import CoreCall, NewCall
+from tensor_reshape.server.grpc.servers import QUEUE_AFTER
 
 CROWD = 40
-CANCELLED = {"1", "RST"}
+CANCELLED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = {"1", "RST"}, "8", "12"
 
 
 class HeldServer:
@@ -31,8 +31,8 @@ class HeldServer:
         self.held, self.released = threading.Event(), threading.Event()
         served.make = self.make
 
-    def make(self, new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
-        self.begun.append(dict(new.metadata)["name"])
+    def make(self, new: NewCall) -> CoreCall:
+        self.begun.append(str(dict(new.metadata)["name"]))
         self.held.set()
         assert self.released.wait(SECONDS)
         call = ManualCall(METHOD, new)
@@ -69,22 +69,23 @@ def test_core_server_accepts_queued_calls_of_addresses_in_turn(addresses: str, t
     assert order[: CROWD // 2 * 2].count("two") >= CROWD // 2 - QUEUE_AFTER
 
 
-class Full:
-    """A limit that a test sets, and the calls that were refused because of it."""
+class FullServer(CoreServer):
+    """A server without room for the calls of some addresses."""
 
-    def __init__(self, served: CoreServer, wait_seconds: float = SECONDS) -> None:
-        self.addresses: set[str] = set()
-        self.refused = SimpleQueue[str]()
-        queue = AdmissionQueue[Any](lambda source: source.address not in self.addresses, wait_seconds)
-        served.server = Server({METHOD: Route(served.open, Lane(queue, self.refuse))}, open_unknown, find_source, ())
-        served.address = f"127.0.0.1:{served.server.add_port(ANY_PORT, None)}"
-        served.server.start()
+    def __init__(self, *addresses: str, wait_seconds: float = SECONDS) -> None:
+        super().__init__(ManualCall)
+        self.addresses = set(addresses)
+        queue = AdmissionQueue[NewCall](lambda source: source.address not in self.addresses, wait_seconds)
+        self.service.queue = queue
+        self.server._queues.append(queue)
 
-    def refuse(self, new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
-        self.refused.put(dict(new.metadata)["name"])
-        call = ManualCall(METHOD, new)
-        call.finish()
-        return call
+    def __enter__(self) -> Self:
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.stop()
+        assert self.server.wait(SECONDS)
 
 
 def begin(connection: Connection, address: str, name: str) -> int:
@@ -92,70 +93,48 @@ def begin(connection: Connection, address: str, name: str) -> int:
 
 
 def test_call_of_a_client_without_room_begins_when_there_is_room():
-    served = CoreServer(ManualCall, [])
-    full = Full(served)
-    full.addresses = {"a"}
-    with Connection(served.address) as connection:
+    with FullServer("a") as served, Connection(served.address) as connection:
         waiting = begin(connection, "a", "waiting")
         stream = begin(connection, "b", "other")
         served.calls.get(timeout=SECONDS).finish()
         assert connection.await_end(stream).is_ok
         assert served.calls.empty()
-        full.addresses.clear()
+        served.addresses.clear()
         served.calls.get(timeout=SECONDS).finish()
         assert connection.await_end(waiting).is_ok
-    served.server.stop()
-    assert served.server.wait(SECONDS)
 
 
 def test_call_is_refused_after_waiting_too_long():
-    served = CoreServer(ManualCall, [])
-    full = Full(served, wait_seconds=0.1)
-    full.addresses = {"a"}
-    with Connection(served.address) as connection:
-        stream = begin(connection, "a", "late")
-        assert full.refused.get(timeout=SECONDS) == "late"
-        assert connection.await_end(stream).is_ok
-    assert served.calls.empty()
-    served.server.stop()
-    assert served.server.wait(SECONDS)
+    with FullServer("a", wait_seconds=0.1) as served, Connection(served.address) as connection:
+        status, message = connection.await_end(begin(connection, "a", "late"))
+        assert (status, "too%20many%20calls%20wait" in message.replace(" ", "%20")) == (RESOURCE_EXHAUSTED, True)
+        assert served.calls.empty()
 
 
 def test_call_is_refused_in_time_although_other_calls_are_busy():
-    served = CoreServer(ManualCall, [])
-    full = Full(served, wait_seconds=0.1)
-    full.addresses = {"a"}
-    with Connection(served.address) as connection:
+    with FullServer("a", wait_seconds=0.1) as served, Connection(served.address) as connection:
         begin(connection, "b", "busy")
         busy = served.calls.get(timeout=SECONDS)
         assert isinstance(busy, ManualCall)
-        begin(connection, "a", "late")
+        late = begin(connection, "a", "late")
         deadline = time.monotonic() + SECONDS
-        while full.refused.empty() and time.monotonic() < deadline:  # the thread always has a next event
+        while not connection.is_over(late) and time.monotonic() < deadline:  # the thread always has a next event
             busy.send_now(b"x")
             busy.sizes.get(timeout=SECONDS)
-        assert full.refused.get_nowait() == "late"
+        assert connection.await_end(late).status == RESOURCE_EXHAUSTED
         busy.finish()
-    served.server.stop()
-    assert served.server.wait(SECONDS)
 
 
 def test_longest_queue_loses_its_newest_call_above_the_maximum(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(servers, "MAX_QUEUED_CALLS", 3)
-    served = CoreServer(ManualCall, [])
-    full = Full(served)
-    full.addresses = {"a", "b"}
-    with Connection(served.address) as connection:
-        for name in ("first", "second", "third"):
-            begin(connection, "a", name)
-        begin(connection, "b", "other")
-        assert full.refused.get(timeout=SECONDS) == "third"
-        full.addresses.clear()
-        for _ in range(3):
+    with FullServer("a", "b") as served, Connection(served.address) as connection:
+        streams = [begin(connection, "a", name) for name in ("first", "second", "third")]
+        streams.append(begin(connection, "b", "other"))
+        assert connection.await_end(streams.pop(2)).status == RESOURCE_EXHAUSTED
+        served.addresses.clear()
+        for _ in streams:
             served.calls.get(timeout=SECONDS).finish()
-    served.server.stop()
-    assert served.server.wait(SECONDS)
-    assert full.refused.empty()
+        assert all(connection.await_end(stream).is_ok for stream in streams)
 
 
 def test_stopping_core_server_finishes_accepted_calls():
@@ -179,17 +158,17 @@ class UnbegunCall(ManualCall):
         raise ValueError(message)
 
 
-def fail_to_make(_: str, new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
+def fail_to_make(_: str, new: NewCall) -> CoreCall:
     raise MemoryError(new)
 
 
 @pytest.mark.parametrize("kind", [UnbegunCall, fail_to_make])
 def test_exception_while_starting_a_call_affects_no_other_call(
-    kind: Callable[[str, Any], CoreCall], caplog: pytest.LogCaptureFixture
+    kind: Callable[[str, NewCall], CoreCall], caplog: pytest.LogCaptureFixture
 ):
     with run_core(kind) as served, Connection(served.address) as connection:
         assert connection.await_end(connection.open(METHOD)).status in CANCELLED
-        assert connection.await_end(connection.open("/no/Such")).is_ok
+        assert connection.await_end(connection.open("/no/Such")).status == UNIMPLEMENTED
     assert [record.message for record in caplog.records] == ["bug"]
 
 
@@ -210,7 +189,7 @@ def test_idle_core_server_stops_immediately_and_frees_its_port():
 
 
 def test_unstarted_core_server_stops_and_frees_its_port():
-    served = CoreServer(ManualCall, [])
+    served = CoreServer(ManualCall)
     served.server.stop()
     assert served.server.wait(SECONDS)
     with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
@@ -245,7 +224,7 @@ def test_core_server_receives_calls_over_tls(tmp_path: Path):
     server = grpc.ssl_server_credentials(
         [(files.server_key.read_bytes(), files.server.read_bytes())], files.authority.read_bytes(), True
     )
-    served = CoreServer(ManualCall, [])
+    served = CoreServer(ManualCall)
     port = served.server.add_port(ANY_PORT, server)
     served.server.start()
     with grpc.secure_channel(f"127.0.0.1:{port}", files.identity) as channel:
@@ -269,7 +248,7 @@ def test_failure_to_read_a_call_address_delays_no_other_call(monkeypatch: pytest
         assert connection.await_end(stream).is_ok
 
 
-def fail_to_make_a_call(_event: object) -> None:
+def fail_to_make_a_call(*_: object) -> None:
     raise ValueError
 
 
@@ -277,10 +256,10 @@ def test_core_server_reports_the_end_of_its_receiving_thread(monkeypatch: pytest
     ended = SimpleQueue[threading.Thread]()
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
-    def fail(_new: Any) -> CoreCall:  # noqa: ANN401 - grpcio's, without types
+    def fail(_new: NewCall) -> CoreCall:
         raise KeyboardInterrupt  # an Exception would affect only that call
 
-    served = CoreServer(ManualCall, [])
+    served = CoreServer(ManualCall)
     served.make = fail
     served.server.start()
     with Connection(served.address) as connection:

@@ -57,11 +57,11 @@ def test_exception_in_the_test_call_is_rejected_without_its_text(monkeypatch: py
 
 def test_test_call_without_a_response_is_rejected_with_its_status(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(servers, "_SECONDS", 0.1)
-    monkeypatch.setattr(CoreCall, "send", lambda *_: None)
+    monkeypatch.setattr(CoreCall, "finish", lambda *_: None)
     assert reject() == f"a test call of the server to itself failed: DEADLINE_EXCEEDED{ADVICE}"
 
 
 def test_test_call_with_a_wrong_response_is_rejected(monkeypatch: pytest.MonkeyPatch):
-    send = CoreCall.send
-    monkeypatch.setattr(CoreCall, "send", lambda call, _: send(call, b"another"))
+    finish = CoreCall.finish
+    monkeypatch.setattr(CoreCall, "finish", lambda call, status, _: finish(call, status, b"another"))
     assert reject() == f"a test call had a wrong response or did not end{ADVICE}"

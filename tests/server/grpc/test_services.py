@@ -18,12 +18,13 @@ from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import Event
-from tensor_reshape.server.grpc.handlers import Service
 from tensor_reshape.server.grpc.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.grpc.reflection import Reflection
-from tensor_reshape.server.grpc.services import build_builtin_service, build_server
+from tensor_reshape.server.grpc.servers import Server
+from tensor_reshape.server.grpc.services import Service, build_builtin_service
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.wire.status import REQUEST_ID_KEY
 
@@ -157,7 +158,7 @@ def test_cancel_calls_ends_running_calls(served: EngineServer, connection: Conne
 @contextmanager
 def serve_health() -> Iterator[tuple[Service, str]]:
     service = build_builtin_service(Config(max_message_bytes=MAX_HEADER_BYTES), Health().build_methods({}))
-    server = build_server([service], [])
+    server = Server([service], Sources(), [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:
@@ -196,7 +197,7 @@ def test_cancelled_health_watch_releases_its_call():
 
 def test_server_answers_health_checks_and_watches():
     health = Health()
-    server = build_server([build_builtin_service(Config(), health.build_methods({}))], [])
+    server = Server([build_builtin_service(Config(), health.build_methods({}))], Sources(), [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     with grpc.insecure_channel(address) as channel:

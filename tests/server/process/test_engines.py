@@ -15,7 +15,7 @@ LISTENER = "-event_engine_listener"
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without the variable and without grpc, and with a tested release."""
-    monkeypatch.setenv(experiments.VARIABLE, "")  # so that the variable is restored, even if it is not set
+    monkeypatch.setenv(experiments.VARIABLE, "")  # so that a value that a test sets does not remain
     monkeypatch.delenv(experiments.VARIABLE)
     monkeypatch.delitem(sys.modules, "grpc", raising=False)
     monkeypatch.setattr(experiments, "are_known", lambda: True)

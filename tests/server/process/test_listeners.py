@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.grpc.servers import Server
-from tensor_reshape.server.grpc.services import build_server
 from tensor_reshape.server.process.listeners import bind, count_listeners, hold
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = build_server([], [("grpc.so_reuseport", 0)])
+    server = Server([], Sources(), [("grpc.so_reuseport", 0)])
     yield server
     server.stop()
 
@@ -28,7 +28,7 @@ def test_reserved_port_can_be_bound_only_with_so_reuseport():
     with hold("127.0.0.1:0") as address:
         with pytest.raises(ConfigError), hold(address):
             pytest.fail("the port is reserved twice")
-        sharing = build_server([], [("grpc.so_reuseport", 1)])
+        sharing = Server([], Sources(), [("grpc.so_reuseport", 1)])
         assert bind(sharing, address, None, held=True) == address
         sharing.stop()
 

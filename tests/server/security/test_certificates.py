@@ -11,9 +11,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from certificates import Certificates as Issued
 from certificates import issue_certificates, write_named_certificate
+from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import ConfigError, TlsFiles
 from tensor_reshape.server.grpc.options import build_credentials
-from tensor_reshape.server.grpc.services import build_server
+from tensor_reshape.server.grpc.servers import Server
 from tensor_reshape.server.process.listeners import bind
 from tensor_reshape.server.security.certificates import Certificates
 
@@ -61,7 +62,7 @@ def test_private_key_of_an_unsupported_curve_is_rejected(tmp_path: Path):
     chain, key = tmp_path / "chain", tmp_path / "key"
     write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())
     certificates = Certificates(TlsFiles(certificate=chain, key=key, client_ca=None))
-    server = build_server((), ())
+    server = Server((), Sources(), ())
     with pytest.raises(ConfigError, match="does not support this kind of key"):
         bind(server, "127.0.0.1:0", build_credentials(certificates))
     server.stop()

@@ -8,7 +8,7 @@ import pytest
 
 from engine_calls import METHOD, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
 from tensor_reshape.server.telemetry.call_counters import CallCounters
@@ -111,12 +111,12 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
     engine, life = caller.engine, caller.life
     moves: tuple[Callable[[], object], ...] = (
         lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
-        lambda: engine.respond_at_once(life, 7, 40),
+        lambda: engine.end(life, OK, 40, received=7),
         lambda: caller.work(10),
         caller.begin_work,
         lambda: caller.respond(rng.randrange(9)),
         lambda: caller.sent(3) if life.unsent else None,
-        lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40])).effects),
+        lambda: caller.perform(engine.end(life, rng.choice(RESULTS), rng.choice([0, 40]))[1]),
         lambda: caller.perform(engine.release(life, gone=rng.random() < 0.5)),
     )
     with suppress(IllegalEventError):

@@ -12,7 +12,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.calls.call_info import MAX_RESPONSE_BYTES, CallInfo, record_response
 from tensor_reshape.server.calls.results import CallResult
-from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.engine import CallRecord
 from tensor_reshape.server.telemetry.tracing import CallSampling, SpanLog, find_rank
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_response
@@ -45,7 +45,7 @@ def log(exporter: InMemorySpanExporter) -> SpanLog:
 
 def build_record(result: CallResult | None, method: str = METHOD) -> CallRecord:
     began = time.monotonic() - 1.5
-    record = CallRecord(CallInfo(method, ()), lambda _: None)
+    record = CallRecord(CallInfo(method, ()), time.monotonic())
     record.began, record.result = began, result
     record.seconds = {"waiting": 0.25, "working": 1.0, "ending": 0.25}
     return record

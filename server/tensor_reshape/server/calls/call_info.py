@@ -12,7 +12,8 @@ Most of these facts are known before the request message arrives. The first byte
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tensor_reshape.wire.status import REQUEST_ID_KEY, find_request_id
 
@@ -31,6 +32,7 @@ They are enough for the header of a tensor of the largest rank, which has 64 dim
 _GENERATED_BYTES = 8  # the length of a generated request id in bytes
 
 
+@dataclass(slots=True, eq=False)
 class CallInfo:
     """The facts about one call.
 
@@ -47,41 +49,24 @@ class CallInfo:
         trailing: the trailing metadata, which is sent with a good status and with an error. Admission checks (gates)
             may add pairs of a name and a value.
         is_logged: whether the error of the call has already been logged.
-        gates_to_leave: the `leave` methods of the gates (admission checks) that must still get the end of the call.
-        observers: the observers that have chosen the call (see `engine.observers`).
+        at_end: functions that must still be called when the call is over, the last one first. They are the methods
+            `leave` of the gates (admission checks) that have admitted the call, and `write` of the logs that record it.
         response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
             response.
     """
 
-    __slots__ = (
-        "_request_ids",
-        "address",
-        "gates_to_leave",
-        "identity",
-        "is_logged",
-        "metadata",
-        "method",
-        "observers",
-        "peer",
-        "read_tls",
-        "response",
-        "trailing",
-    )
-
-    def __init__(self, method: str, metadata: Metadata, peer: str = "", read_tls: ReadTls = dict) -> None:
-        """Makes the facts of a call that has no identity and no trailing metadata yet."""
-        self.method = method
-        self.metadata = metadata
-        self.peer = peer
-        self.read_tls = read_tls
-        self.address = self.identity = ""
-        # This dict contains the request id after the first use of the id, and is empty before.
-        self._request_ids: dict[str, str] = {}
-        self.is_logged = False
-        self.trailing: tuple[tuple[str, str | bytes], ...] = ()
-        self.gates_to_leave: list[Callable[[CallInfo], None]] = []
-        self.observers: tuple[Any, ...] = ()
-        self.response = b""
+    method: str
+    metadata: Metadata
+    peer: str = ""
+    read_tls: ReadTls = dict
+    address: str = ""
+    identity: str = ""
+    trailing: tuple[tuple[str, str | bytes], ...] = ()
+    is_logged: bool = False
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+    response: bytes = b""
+    # This dict contains the request id after the first use of the id, and is empty before.
+    _request_ids: dict[str, str] = field(default_factory=dict)
 
     def find_values(self, key: str) -> list[str | bytes]:
         """Returns all values of the metadata with the name `key`, in the order in which the client sent them."""
@@ -96,18 +81,15 @@ class CallInfo:
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
-        """Reports the end of the call to the gates that have admitted the call.
-
-        Calling this method again does nothing.
-        """
+        """Calls the functions `at_end`. Calling this method again does nothing."""
         try:
             # `list.pop` is atomic, so two threads that run this code at the same time never get the same item of the
             # list.
-            leave = self.gates_to_leave.pop()
+            report = self.at_end.pop()
         except IndexError:
             return
         try:
-            leave(self)
+            report()
         finally:
             self.leave()
 

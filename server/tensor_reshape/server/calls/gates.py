@@ -2,8 +2,8 @@
 
 - A gate checks the `CallInfo` of a call when the call begins, before it takes a concurrency slot or memory. If the
   client of a call has no free slot, the call waits before it begins (see `AdmissionQueue`).
-- Gates run in a fixed order until a gate rejects the call. When the call is over, or when a later gate rejects the
-  call, the method `leave` of each gate that has admitted the call is called once.
+- Gates run in a fixed order until a gate rejects the call. When the call is over, the method `leave` of each gate that
+  has admitted the call is called once.
 - Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates
   check calls of the reflection methods.
 - A gate may run on any thread, and the server holds no lock while the gate runs. A gate must not block, because it may
@@ -27,8 +27,9 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
@@ -55,33 +56,25 @@ class Gate(Protocol):
         """Handles the end of a call that this gate has admitted."""
 
 
-class Gates:
-    """A sequence of gates. The truth value of an empty sequence is False."""
+class Gates(tuple[Gate, ...]):
+    """Gates, in the order in which they run."""
 
-    def __init__(self, gates: Sequence[Gate] = ()) -> None:
-        """Keeps the gates in the order in which they run."""
-        self._gates = tuple(gates)
-
-    def __bool__(self) -> bool:
-        """Whether there are gates."""
-        return bool(self._gates)
+    __slots__ = ()
 
     def find_rejection(self, info: CallInfo) -> ReshapeError | None:
         """Runs the gates and returns the first error, or None if all gates admit the call.
 
-        If the call is admitted, `CallInfo.leave` must be called when the call is over.
+        `CallInfo.leave` must be called when the call is over, even if a gate has rejected it.
         """
-        for gate in self._gates:
+        for gate in self:
             try:
                 gate.admit(info)
             except ReshapeError as rejection:
-                info.leave()
                 return rejection
             except Exception:
                 _LOGGER.exception("bug", extra={"method": info.method})
-                info.leave()
                 return ReshapeError("internal error", reason=Reason.INTERNAL_ERROR)
-            info.gates_to_leave.append(gate.leave)
+            info.at_end.append(partial(gate.leave, info))
         return None
 
 
@@ -134,27 +127,21 @@ class CallerQuotas:
         Raises:
             LimitError: the reason is QUOTA_EXCEEDED.
         """
-        name = find_caller(info)
         with self._lock:
-            rejection = self._take(self._find(name))
-        if rejection is not None:
-            raise rejection
+            caller = self._find(find_caller(info))
+            if self._max_calls and caller.calls >= self._max_calls:
+                raise reject_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
+            if self._rate and caller.tokens < 1:
+                message = f"this caller exceeds its limit of {self._rate:g} calls per second"
+                raise reject_quota(message, (1 - caller.tokens) / self._rate)
+            caller.calls += 1
+            caller.tokens -= 1
 
     def leave(self, info: CallInfo) -> None:
         """Records the end of a call (see `gates.Gate`)."""
         with self._lock:
             # The dict `_callers` still contains this caller, because a caller with a running call is never removed.
             self._callers[find_caller(info)].calls -= 1
-
-    def _take(self, caller: _Caller) -> LimitError | None:
-        if self._max_calls and caller.calls >= self._max_calls:
-            return reject_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
-        if self._rate and caller.tokens < 1:
-            message = f"this caller exceeds its limit of {self._rate:g} calls per second"
-            return reject_quota(message, (1 - caller.tokens) / self._rate)
-        caller.calls += 1
-        caller.tokens -= 1
-        return None
 
     def _find(self, name: str) -> _Caller:
         """Returns a caller with its current number of tokens. A new caller gets a full token bucket."""

@@ -1,6 +1,6 @@
 """The results of calls, and the facts about a call that is over, for logs, metrics and traces."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
@@ -28,33 +28,29 @@ OK = CallResult("OK")
 """The result of a successful call."""
 
 
-class EndedCall(Protocol):
+@dataclass(eq=False)
+class EndedCall:
     """The facts about a call that is over.
 
     Attributes:
         info: the facts that were known before the message arrived.
-        method: the full path of the method, which is always a method of this server.
         began: the time at which the call began, as returned by `time.monotonic`.
-        seconds: the time that the call has spent in each state, by the name of the state in lower case.
         request_messages: the number of received messages.
         request_bytes: the total size of the received messages in bytes.
         response_messages: the number of response messages.
         response_bytes: the total size of the response messages in bytes.
         result: the result of the call, or None if the client has disconnected before the server decided on a result.
+        seconds: the time that the call has spent in each state, by the name of the state in lower case. HTTP has none.
     """
 
     info: CallInfo
-    method: str
     began: float
-    request_messages: int
-    request_bytes: int
-    response_messages: int
-    response_bytes: int
-    result: CallResult | None
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """See the attributes of the class."""
+    request_messages: int = 0
+    request_bytes: int = 0
+    response_messages: int = 0
+    response_bytes: int = 0
+    result: CallResult | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 class CallLog(Protocol):

@@ -77,15 +77,15 @@ class Sources:
         source = find_source(peer)
         if not self.has_proxies or not self._is_proxy(peer):
             return source
-        values = [value for name, value in metadata if name == FORWARDED_KEY]
-        address = _find_forwarded(values[-1]) if values else ""
-        return Source(address, peer) if address else source
+        value = str(next((value for name, value in reversed(metadata) if name == FORWARDED_KEY), ""))
+        last = value.rpartition(",")[2].strip()
+        # Some proxies add the port to the address.
+        host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))
+        return source if host is None else Source(_name(host), peer)
 
     def _is_proxy(self, peer: str) -> bool:
-        if is_shared(peer):
-            return self._trusts_unix
         host = _find_host(peer)
-        return host is not None and any(host in network for network in self._networks)
+        return self._trusts_unix if is_shared(peer) else any(host in network for network in self._networks if host)
 
 
 def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
@@ -94,14 +94,6 @@ def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
     if kind == "ipv6":
         host = host.removeprefix("%5B").removesuffix("%5D").partition("%25")[0]
     return _read_address(host)
-
-
-def _find_forwarded(value: str | bytes) -> str:
-    """Returns the last address in a header, in the form of `find_address`, or "" if the header has no address."""
-    last = str(value).rpartition(",")[2].strip()
-    # Some proxies add the port to the address.
-    host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))
-    return "" if host is None else _name(host)
 
 
 def _name(host: IPv4Address | IPv6Address) -> str:

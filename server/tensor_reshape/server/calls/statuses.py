@@ -53,35 +53,27 @@ class StatusError(Exception):
 
 
 def build_failure(error: Exception, info: CallInfo) -> Failure:
-    """Returns the end of a call whose work raised `error`.
+    """Returns the end of a call whose work raised `error`, with the request id and the trailing metadata of the gates.
 
     The status contains all details of a `ReshapeError`. A `MemoryError` becomes SERVER_BUSY. Any other exception is a
     bug, which is logged with its traceback.
     """
-    if isinstance(error, StatusError):
-        return complete_failure(error.status, info, error.result.reason)
+    field = detail = ""
     if isinstance(error, MemoryError):
         _LOGGER.warning("out of memory", extra=_name(info))
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
-    if isinstance(error, ReshapeError):
+    if isinstance(error, StatusError):
+        status, reason = error.status, error.result.reason
+    elif isinstance(error, ReshapeError):
         status, reason, field = encode_rejection(error), str(error.reason), error.field
         # The messages of other errors contain values of the request, which must not be in the log.
         detail = error.message if isinstance(error.reason, Reason) and error.reason.is_retryable else ""
     else:
         _LOGGER.error("bug", exc_info=error, extra=_name(info))
         status, reason = Status(INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR)
-        field = detail = ""
-    return complete_failure(status, info, reason, field)._replace(detail=detail)
-
-
-def complete_failure(status: Status, info: CallInfo, reason: str = "", field: str = "") -> Failure:
-    """Returns the end of a failed call.
-
-    The request id and the trailing metadata of the gates are added to the status.
-    """
     info.return_request_id()
     complete = status._replace(trailing_metadata=(*status.trailing_metadata, *info.trailing))
-    return Failure(complete, CallResult(status.code, reason), field)
+    return Failure(complete, CallResult(status.code, reason), field, detail)
 
 
 STOPPING = Status("UNAVAILABLE", "the server stops", ())

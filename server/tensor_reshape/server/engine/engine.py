@@ -1,4 +1,4 @@
-"""Admission control: the engine takes events of calls and returns effects as data.
+"""Admission control: the engine takes events of calls and returns the actions that follow.
 
 - The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory for the
   largest allowed message in the receive pool. A small response uses the reservation of its request until the transport
@@ -12,10 +12,15 @@
   call waits for this server does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
+- Observers are logs of calls (`CallLog`). When a call begins, each observer chooses whether to record the call. A call
+  that no observer chooses has no record. When the call is over, its observers get its record, even if it was rejected.
+  Calls that were refused before they began (see `count_refusal`) have no record. An observer may get two calls at the
+  same time, on two threads. It must not block, because it may run on the thread that receives calls. If an observer
+  raises an exception, the exception is logged and affects neither the call nor other observers.
 
 Most methods of `Engine` handle one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
-and updates the memory that the call holds. It returns effects, which describe actions for this call and for other calls
-that can now continue. After the lock is released, the thread that reported the event carries out the actions
+and updates the memory that the call holds. It returns actions for this call and for other calls that can now continue,
+which are methods of their handlers. After the lock is released, the thread that reported the event performs the actions
 (`perform`). While the engine holds its lock, it calls no other code except the journals and the clock. The decisions of
 the engine depend only on the events and their times, so a test can replay the events (`tests/support/transcripts.py`).
 """
@@ -23,38 +28,35 @@ the engine depend only on the events and their times, so a test can replay the e
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult
+from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.lifecycle import (
+    NOBODY,
     READ_BELOW_UNSENT,
     RESTS,
-    Effect,
-    EffectKind,
-    Effects,
-    EndDecision,
+    Actions,
     Event,
     Journal,
     Lifecycle,
     State,
 )
-from tensor_reshape.server.engine.observers import CallRecord, attempt
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, find_stalled, reject_busy
 
 # These global names avoid the slow lookup of Enum members, which would double the cost of each event of a small call.
 _ENTER, _REQUEST, _READ = Event.ENTER, Event.REQUEST, Event.READ
 _ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
-_START_READ, _START_SEND, _START_WORK = EffectKind.START_READ, EffectKind.START_SEND, EffectKind.START_WORK
-_ABORT, _FORGET = EffectKind.ABORT, EffectKind.FORGET
+_BEFORE_READS = (State.NEW, State.SENDING)
 
 _LOGGER = logging.getLogger(__name__)
 _STOPPED = CallResult("UNAVAILABLE")
@@ -83,7 +85,7 @@ class Budget:
         read_cost: the size of the largest message in bytes.
         work_cost: the number of bytes needed to process the largest message.
         receiving: the receive pool, which has the memory for arriving messages and small responses.
-        working: the processing pool, which has the memory for larger responses.
+        processing: the processing pool, which has the memory for larger responses.
     """
 
     def __init__(self, config: Config) -> None:
@@ -93,12 +95,7 @@ class Budget:
         half = count_pool_bytes(config)
         reserve = half // _RESERVED_MEMORY_PART
         self.receiving = FairPool[Lifecycle](half, reserve, min(MAX_READS * self.read_cost, half))
-        self.working = FairPool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
-
-    @property
-    def used_bytes(self) -> int:
-        """The number of bytes that are currently reserved for all calls together."""
-        return self.receiving.used + self.working.used
+        self.processing = FairPool[Lifecycle](half, reserve, max(half // 2, _LEAST_SHARE * self.read_cost))
 
     def may_hold(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream may hold `size` bytes in addition to its messages.
@@ -106,33 +103,24 @@ class Budget:
         If no other call uses the processing pool, the stream may hold any number of bytes.
         """
         more = size - life.held
-        return more <= 0 or self.working.used == life.held or self.working.fits(life.source, more)
+        return more <= 0 or self.processing.used == life.held or self.processing.fits(life.source, more)
 
     def update(self, life: Lifecycle) -> None:
-        """Updates the counts of the pools after the holdings of a call have changed."""
-        receiving, working = life.holdings
-        counted_receiving, counted_working = life.counted
+        """Updates `holdings` of a call, and the counts of the pools, after the memory of the call has changed."""
+        kept = life.reserved if life.held else life.reserved + COST_FACTOR * life.unsent_bytes
+        receiving, processing = life.reading + kept, life.held
+        if life.in_processing_pool:
+            receiving, processing = life.reading, life.held + kept
+            # When a call no longer uses the processing pool, the next message of the call uses the receive pool again.
+            life.in_processing_pool = kept > 0
+        counted_receiving, counted_processing = life.holdings
         # Most calls use only one of the two memory pools. This method runs twice for every call, so it skips the unused
         # pool to save time.
         if receiving != counted_receiving:
             self.receiving.change(life.source, receiving - counted_receiving)
-        if working != counted_working:
-            self.working.change(life.source, working - counted_working)
-        life.counted = receiving, working
-        # When a call no longer uses the processing pool, the next message of the call uses the receive pool again.
-        if life.in_working_pool:
-            life.in_working_pool = working > life.held
-
-    def keep_response(self, life: Lifecycle, size: int) -> None:
-        """Frees the memory that is reserved for a request, and reserves memory for its response of `size` bytes."""
-        life.reading = 0
-        life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
-        self.update(life)
-
-    def return_all(self, life: Lifecycle) -> None:
-        """Frees all memory that a call holds. Does nothing if the call holds no memory."""
-        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
-        self.update(life)
+        if processing != counted_processing:
+            self.processing.change(life.source, processing - counted_processing)
+        life.holdings = receiving, processing
 
 
 def count_pool_bytes(config: Config) -> int:
@@ -142,12 +130,47 @@ def count_pool_bytes(config: Config) -> int:
     return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2
 
 
+class CallRecord(EndedCall):
+    """The facts about a call, which the record collects as a `Journal` of this call."""
+
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+        """Adds an event, unless it changes nothing because the end of the call was already decided."""
+        after = life.state
+        if before is State.DONE or (after is before and event is not Event.SENT):
+            return
+        name, since = before.name.lower(), self.began + sum(self.seconds.values())
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - since
+        if event is Event.ARRIVE:
+            self.request_messages += 1
+            self.request_bytes += size
+        # For a unary call, the event END contains the size of the response. If the client has disconnected, END leads
+        # to the state DONE, and no response is sent.
+        elif event is Event.SENT or (event is Event.END and size and after is State.ENDING):
+            self.response_messages += 1
+            self.response_bytes += size
+        if event is Event.OVER:
+            self.result = result or self.result or GONE
+        elif self.result is None:
+            self.result = result
+
+
+def attempt(action: Callable[..., Any], argument: object) -> Any:  # noqa: ANN401 - what the action returns
+    """Returns what a method of an observer returns, or None after an exception, which is a bug of the observer."""
+    try:
+        return action(argument)
+    except Exception:
+        _LOGGER.exception("bug")
+        return None
+
+
 class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
     Attributes:
         journals: the journals that record the events of each call. A change affects only calls that begin later.
         max_calls: the number of calls that may run at the same time.
+        has_room: returns whether a client may begin another call now.
+        has_checks: whether `prepare` must run before a call is entered, because there are gates or observers.
     """
 
     def __init__(
@@ -172,17 +195,17 @@ class Engine:
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
         self._budget = Budget(config)
-        self._receiving, self._working = self._budget.receiving, self._budget.working
-        self._waiting = (self._receiving.waiting.queues, self._working.waiting.queues)
+        self._receiving, self._processing = self._budget.receiving, self._budget.processing
+        self._waiting = (self._receiving.waiting.queues, self._processing.waiting.queues)
         self._timeouts = timeouts or StallTimeouts.of(config)
         self._gates = gates or Gates()
-        self._has_gates = bool(self._gates)  # each call reads it, and a method would take longer
         self._observers = tuple(observers)
-        self._ended: deque[CallRecord] = deque()  # the records of calls that the observers do not have yet
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards changes of `_lives`, `_slots`, the pools and all states
         self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_SLOTS_PART, config.max_calls)
+        self.has_room = self._slots.fits
+        self.has_checks = bool(self._gates or self._observers)
 
     @property
     def is_idle(self) -> bool:
@@ -202,15 +225,11 @@ class Engine:
     @property
     def used_bytes(self) -> int:
         """The number of bytes that are currently reserved for all calls together."""
-        return self._budget.used_bytes
-
-    def has_room(self, source: Source) -> bool:
-        """Whether a client may begin another call now."""
-        return self._slots.fits(source, 1)
+        return self._receiving.used + self._processing.used
 
     def count_refusal(self, method: str) -> None:
         """Records in the journals that a call was refused before it began."""
-        life = Lifecycle(None, method)
+        life = Lifecycle(NOBODY, method)
         with self._lock:
             life.journals = self.journals
             life.began = self._clock()
@@ -220,14 +239,16 @@ class Engine:
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
         """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
-        observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)]) if self._observers else ()
-        if observers or self._has_gates:
+        observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)])
+        if observers or self._gates:
             life.info = info = find_info()
-            info.observers = observers
+            record = CallRecord(info, time.monotonic())
+            life.journals = (record,) if observers else ()
             for observer in observers:
+                info.at_end.append(partial(observer.write, record))
                 attempt(observer.begin, info)
 
-    def enter(self, life: Lifecycle, source: Source) -> Effects:
+    def enter(self, life: Lifecycle, source: Source) -> Actions:
         """Begins a call, which reads its first message as soon as there is memory.
 
         Args:
@@ -237,14 +258,12 @@ class Engine:
         Raises:
             ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
         """
-        rejection, journals = None, self.journals
+        rejection = None
         if life.info is not None:
             life.info.address = source.address
             rejection = self._gates.find_rejection(life.info)
-            if life.info.observers:
-                journals = (*journals, CallRecord(life.info, self._ended.append))
         with self._lock:
-            life.journals = journals  # journals must also record a call that is rejected
+            life.journals = self.journals + life.journals  # journals must also record a call that is rejected
             life.began = life.since = self._clock()
             life.source = source
             if rejection is None and not self._slots.take(source, 1):
@@ -253,7 +272,7 @@ class Engine:
             life.move(_ENTER)
             if rejection is None:
                 self._lives.add(life)
-                return self._request_read(life)
+                return self._read_if_due(life)
         raise rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
@@ -268,23 +287,6 @@ class Engine:
             life.stop_clock(self._clock())
             return True
 
-    def respond_at_once(self, life: Lifecycle, received: int, size: int) -> Effects | None:
-        """Records in one step that a message has arrived (`message_received`) and that its response is ready (`end`).
-
-        During processing the call is RECEIVING, because the receiving thread computes the response within microseconds.
-
-        Returns:
-            the effects, or None if an earlier event decided the end of the call and there is nothing to send.
-        """
-        with self._lock:
-            if not life.move(_ARRIVE, size=received):
-                return None
-            life.arrived_bytes = received
-            life.move(_END, size=size, result=OK)
-            life.since = self._clock()
-            self._budget.keep_response(life, size)
-            return self._grant()
-
     def fits(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream's message of `size` bytes can be processed within the memory reserved for receiving it.
 
@@ -292,7 +294,7 @@ class Engine:
         """
         return COST_FACTOR * (life.unsent_bytes + size) <= self._budget.read_cost
 
-    def request_work(self, life: Lifecycle, size: int | None = None) -> Effects:
+    def request_work(self, life: Lifecycle, size: int | None = None) -> Actions:
         """Queues the received message until memory for the message is free. A worker thread then calls `begin_work`.
 
         Args:
@@ -302,17 +304,29 @@ class Engine:
         """
         with self._lock:
             life.move(Event.QUEUE)
-            if life.state is State.QUEUED:
-                return self._queue(life, self._budget.work_cost if size is None else size)
-            # If the state is now DONE, the client has disconnected, and no thread works on the call any longer.
-            return self._release(life) if life.state is _DONE else ()
+            if life.state is not State.QUEUED:
+                # If the state is now DONE, the client has disconnected, and no thread works on the call any longer.
+                return self._release(life) if life.state is _DONE else ()
+            size = self._budget.work_cost if size is None else size
+            life.reading = life.arrived_bytes  # until the work starts, the call only holds memory for its message
+            now = self._clock()
+            life.resume_clock(now)
+            life.advance(now, life.arrived_bytes)
+            life.stop_clock(now)
+            self._budget.update(life)
+            if not size:
+                return (life.served.start_work, *self._grant())
+            if self._processing.take(life.source, size):
+                return (self._start_work(life, size), *self._grant())
+            life.claim = self._processing.claim(life.source, size, life)
+            return self._grant()
 
     def begin_work(self, life: Lifecycle) -> bool:
         """Records that a thread begins to work on the call. Returns False if the call is ending and needs no work."""
         with self._lock:
             return life.move(Event.BEGIN_WORK)
 
-    def respond(self, life: Lifecycle, responses: Sequence[bytes], moved: int | None) -> Effects:
+    def respond(self, life: Lifecycle, responses: Sequence[bytes], moved: int | None) -> Actions:
         """Adds the responses to a stream's message to the outbox, and reads the next message if that is allowed.
 
         Args:
@@ -335,9 +349,9 @@ class Engine:
             life.unsent += len(responses)
             life.unsent_bytes += size
             self._budget.update(life)
-            return (Effect(_START_SEND, life), *self._grant(), *self._read_if_due(life))
+            return (life.served.start_send, *self._grant(), *self._read_if_due(life))
 
-    def sent(self, life: Lifecycle, size: int) -> Effects:
+    def sent(self, life: Lifecycle, size: int) -> Actions:
         """Records that a stream's response of `size` bytes was sent, and reads the next message if that is now due."""
         with self._lock:
             life.move(Event.SENT, size=size)
@@ -349,7 +363,7 @@ class Engine:
             self._budget.update(life)
             return (*self._grant(), *self._read_if_due(life))
 
-    def reserve(self, life: Lifecycle, size: int) -> Effects:
+    def reserve(self, life: Lifecycle, size: int) -> Actions:
         """Reserves `size` bytes for a stream in addition to its messages. 0 frees this reservation.
 
         Raises:
@@ -365,28 +379,43 @@ class Engine:
             self._budget.update(life)
             return self._grant()
 
-    def end(self, life: Lifecycle, result: CallResult, size: int = 0) -> EndDecision:
+    def end(
+        self, life: Lifecycle, result: CallResult, size: int = 0, received: int | None = None
+    ) -> tuple[bool, Actions]:
         """Decides the end of a call.
 
         Args:
             life: the call.
             result: the status.
             size: the size of a unary call's response in bytes. Its memory stays reserved until the call is over.
+            received: the size of the message if this event also records that the message has arrived. During processing
+                the call is then RECEIVING, because the receiving thread computes the response within microseconds.
+
+        Returns:
+            whether this event decided the end, and the actions. If an earlier event decided the end, there is nothing
+            to send.
         """
         with self._lock:
+            if received is not None:
+                if not life.move(_ARRIVE, size=received):
+                    return False, ()
+                life.arrived_bytes = received
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
-            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get the memory later
+            if life.claim is not None:
+                self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get it later
             if life.state is _DONE:
-                return EndDecision(is_first=False, effects=self._release(life))  # the client had disconnected before
+                return False, self._release(life)  # the client had disconnected before
             if before is not _WORKING:
-                return EndDecision(is_first=has_moved, effects=())
+                return has_moved, ()
             # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.
             life.since = self._clock()
-            self._budget.keep_response(life, size)
-            return EndDecision(is_first=True, effects=self._grant())
+            life.reading = 0
+            life.reserved = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+            self._budget.update(life)
+            return True, self._grant()
 
-    def release(self, life: Lifecycle, *, gone: bool = False) -> Effects:
+    def release(self, life: Lifecycle, *, gone: bool = False) -> Actions:
         """Frees everything that a call holds after the transport has finished it. This method may be called repeatedly.
 
         If a thread still works on the call, the memory is freed when that thread reports its next event.
@@ -399,7 +428,7 @@ class Engine:
             life.move(_OVER, result=GONE if gone and life.state is _ENDING else None)
             return self._release(life) if life.state is _DONE else ()
 
-    def sweep(self) -> Effects:
+    def sweep(self) -> Actions:
         """Aborts calls that have waited or made no progress for too long. The server runs this method regularly."""
         with self._lock:
             now = self._clock()
@@ -412,134 +441,93 @@ class Engine:
                 aborted.append(self._abort(life, error, now))
             return (*aborted, *self._grant())
 
-    def close(self) -> Effects:
+    def close(self) -> Actions:
         """Ends the calls that wait for clients or memory, because the server stops. `Health` ends health watches."""
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
                 life.move(Event.ABORT, result=_STOPPED)
                 self._withdraw(life)
-            return [Effect(EffectKind.DROP, life) for life in resting]
+            return [partial(life.served.drop, None) for life in resting]
 
-    def perform(self, effects: Effects) -> None:
-        """Performs the effects of an event, on the thread that reported the event. Writes records of calls before.
-
-        After the effect FORGET of a call, further effects for this call are skipped.
-        """
-        while self._ended:
+    def perform(self, actions: Actions) -> None:
+        """Performs the actions of an event, on the thread that reported the event."""
+        for action in actions:
             try:
-                record = self._ended.popleft()
-            except IndexError:  # another thread has taken the record
-                break
-            for observer in record.info.observers:
-                attempt(observer.write, record)
-        for kind, life, rejection in effects:
-            call = life.served
-            try:
-                if kind is _FORGET:
-                    life.forget()
-                elif call is None:
-                    continue
-                elif kind is _START_READ:
-                    call.start_read()
-                elif kind is _START_SEND:
-                    call.start_send()
-                elif kind is _START_WORK:
-                    call.start_work()
-                elif kind is _ABORT and rejection is not None:
-                    call.abort(rejection)
-                else:
-                    call.drop(rejection)
+                action()
             except Exception:
-                # If performing an effect fails, the affected call makes no progress, so its stall timeout will end it.
-                # The remaining effects, which are actions for other calls, must still be performed.
+                # If an action fails, the affected call makes no progress, so its stall timeout will end it. The
+                # remaining actions, which belong to other calls, must still be performed.
                 _LOGGER.exception("bug")
 
     def _is_greedy(self, address: str) -> bool:
         """Whether an address holds more than its fair share of memory that other calls wait for, or of scarce slots."""
-        pools = (self._receiving, self._working)
+        pools = (self._receiving, self._processing)
         return any(pool.is_greedy(address) and pool.is_waited_for for pool in pools) or (
             self._slots.is_crowded and self._slots.is_greedy(address)
         )
 
-    def _abort(self, life: Lifecycle, rejection: LimitError, now: float) -> Effect:
-        cancels = life.ignores_rejections
+    def _abort(self, life: Lifecycle, rejection: LimitError, now: float) -> Callable[[], None]:
+        end = life.served.drop if life.ignores_rejections else life.served.abort
         life.move(Event.ABORT, result=CallResult(rejection.code_name, str(rejection.reason)))
         life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
-        return Effect(EffectKind.DROP if cancels else _ABORT, life, rejection)
+        return partial(end, rejection)
 
-    def _read_if_due(self, life: Lifecycle) -> Effects:
-        """Reads the next message of a stream that has few unsent responses."""
-        is_due = life.state is State.SENDING and life.unsent < READ_BELOW_UNSENT
-        return self._request_read(life) if is_due else ()
-
-    def _request_read(self, life: Lifecycle) -> Effects:
-        """Lets a call read its next message as soon as there is memory."""
+    def _read_if_due(self, life: Lifecycle) -> Actions:
+        """Lets a new call, or a stream with few unsent responses, read a message as soon as there is memory."""
+        if life.state not in _BEFORE_READS or life.unsent >= READ_BELOW_UNSENT:
+            return ()
         life.move(_REQUEST)
         pool = self._receiving
         if pool.take(life.source, self._budget.read_cost):
-            life.move(_READ)
             return (self._start_read(life),)
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, self._budget.read_cost, life)
         return self._grant()  # the call may get memory at once, because clients without memory come first
 
-    def _start_read(self, life: Lifecycle) -> Effect:
+    def _start_read(self, life: Lifecycle) -> Callable[[], None]:
         """Records the memory that the receive pool has given to a call."""
+        life.move(_READ)
         life.reading = self._budget.read_cost
-        life.counted = (life.counted[0] + life.reading, life.counted[1])
-        return Effect(_START_READ, life)
+        life.holdings = (life.holdings[0] + life.reading, life.holdings[1])
+        return life.served.start_read
 
-    def _queue(self, life: Lifecycle, size: int) -> Effects:
-        """Starts the work on a message when there is memory. Until then the call only holds memory for its message."""
-        life.reading = life.arrived_bytes
-        now = self._clock()
-        life.resume_clock(now)
-        life.advance(now, life.arrived_bytes)
-        life.stop_clock(now)
-        self._budget.update(life)
-        if not size:
-            return (Effect(_START_WORK, life), *self._grant())
-        if self._working.take(life.source, size):
-            return (self._start_work(life, size), *self._grant())
-        life.claim = self._working.claim(life.source, size, life)
-        return self._grant()
-
-    def _start_work(self, life: Lifecycle, size: int) -> Effect:
+    def _start_work(self, life: Lifecycle, size: int) -> Callable[[], None]:
         """Records the memory that the processing pool gave to a call. This pool now also counts the call's messages."""
-        life.reading, life.reserved, life.in_working_pool = 0, size, True
-        life.counted = (life.counted[0], life.counted[1] + size)
+        life.reading, life.reserved, life.in_processing_pool = 0, size, True
+        life.holdings = (life.holdings[0], life.holdings[1] + size)
         life.move(Event.GRANT)
         self._budget.update(life)
-        return Effect(_START_WORK, life)
+        return life.served.start_work
 
-    def _grant(self) -> Effects:
+    def _grant(self) -> Actions:
         """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
         if not any(self._waiting):  # this check saves time, because usually no call waits for memory
             return ()
-        effects: list[Effect] = []
-        while claim := self._working.grant():
+        actions: list[Callable[[], None]] = []
+        while claim := self._processing.grant():
             claim.owner.claim, claim.owner.since = None, self._clock()  # the call now waits for a thread
-            effects.append(self._start_work(claim.owner, claim.size))
+            actions.append(self._start_work(claim.owner, claim.size))
         while claim := self._receiving.grant():
-            life = claim.owner
-            life.claim = None
-            life.move(_READ)
-            life.resume_clock(self._clock())
-            effects.append(self._start_read(life))
-        return effects
+            claim.owner.claim = None
+            claim.owner.resume_clock(self._clock())
+            actions.append(self._start_read(claim.owner))
+        return actions
 
-    def _release(self, life: Lifecycle) -> Effects:
+    def _release(self, life: Lifecycle) -> Actions:
         """Frees the concurrency slot and the memory that a call holds. Does nothing if the call holds neither."""
         if life in self._lives:
             self._lives.discard(life)
             self._slots.change(life.source, -1)
-        self._withdraw(life)
-        self._budget.return_all(life)
-        # FORGET frees handler and transport objects. It is an effect, because the engine's lock must not be held
-        # meantime.
-        return (Effect(_FORGET, life), *self._grant())
+        if life.claim is not None:
+            self._withdraw(life)
+        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
+        self._budget.update(life)
+        # The HTTP/2 stream of the call stays open until its handler is freed. Now the handler is freed as soon as its
+        # method that has reported the event returns.
+        life.served = NOBODY
+        return self._grant() if life.info is None else (life.info.leave, *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:
         if life.claim is not None:

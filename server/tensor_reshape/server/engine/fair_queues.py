@@ -10,7 +10,6 @@
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tensor_reshape.server.calls.sources import Source
@@ -99,19 +98,14 @@ MAX_EXAMINED = 64
 """The maximum number of connections that `AdmissionQueue.pop` examines, because thousands of connections may wait."""
 
 
-@dataclass(slots=True, eq=False)
-class _Entry(Generic[Item]):
-    item: Item | None  # None after the item has left the queue, so that the entry does not keep it in memory
-    source: Source
-    deadline: float
-
-
 WAIT_SECONDS = 1.0
 """The longest time that a call waits to begin. It is short, because the client may have other servers."""
 
 
 class AdmissionQueue(Generic[Item]):
     """A fair queue of calls that may begin only if their client has room, and that wait for a limited time.
+
+    No two waiting calls may be equal.
 
     Attributes:
         has_room: returns whether another call of a client may begin now.
@@ -121,27 +115,25 @@ class AdmissionQueue(Generic[Item]):
         """Starts empty. A call waits for at most `wait_seconds`."""
         self.has_room = has_room
         self._wait_seconds = wait_seconds
-        self._waiting: FairQueue[_Entry[Item]] = FairQueue()
-        self._arrivals: deque[_Entry[Item]] = deque()  # in the order of their deadlines; some have left the queue
+        self._waiting: FairQueue[Item] = FairQueue()
+        # the client and the deadline of each waiting call, in the order of their arrival
+        self._arrivals: OrderedDict[Item, tuple[Source, float]] = OrderedDict()
         self._counts = Counter[str]()  # the number of waiting calls of each address that has any
-        self._length = 0
 
     def __len__(self) -> int:
         """The number of waiting calls."""
-        return self._length
+        return len(self._arrivals)
 
     def push(self, source: Source, item: Item, now: float) -> None:
         """Adds a call of a client at the time `now`."""
-        entry = _Entry(item, source, now + self._wait_seconds)
-        self._waiting.push(source, entry)
-        self._arrivals.append(entry)
+        self._waiting.push(source, item)
+        self._arrivals[item] = (source, now + self._wait_seconds)
         self._counts[source.address] += 1
-        self._length += 1
 
     def pop(self) -> Item | None:
         """Removes and returns the next call whose client has room, or None if no examined client has room."""
         first = None
-        for _ in range(MAX_EXAMINED if self._length else 0):
+        for _ in range(MAX_EXAMINED if self._arrivals else 0):
             source = self._waiting.find_turn()
             if source == first:
                 break
@@ -153,11 +145,13 @@ class AdmissionQueue(Generic[Item]):
 
     def pop_expired(self, now: float, most: int) -> Iterator[Item]:
         """Removes and yields up to `most` calls that have waited too long."""
-        while most and self._arrivals and self._arrivals[0].deadline <= now:
-            entry = self._arrivals[0]  # `_take` removes entries without a call from the beginning
-            self._waiting.remove(entry.source, entry)
+        while most and self._arrivals:
+            item, (source, deadline) = next(iter(self._arrivals.items()))
+            if deadline > now:
+                break
+            self._waiting.remove(source, item)
             most -= 1
-            yield self._take(entry)
+            yield self._take(item)
 
     def pop_excess(self) -> Item:
         """Removes and returns the newest call of the connection with the most calls, of the address with the most."""
@@ -168,13 +162,9 @@ class AdmissionQueue(Generic[Item]):
         """Returns the largest number of waiting calls of one address."""
         return max(self._counts.values(), default=0)
 
-    def _take(self, entry: _Entry[Item]) -> Item:
-        item, entry.item = entry.item, None
-        assert item is not None  # noqa: S101 - an entry leaves the fair queue once
-        self._length -= 1
-        self._counts[entry.source.address] -= 1
-        if not self._counts[entry.source.address]:
-            del self._counts[entry.source.address]
-        while self._arrivals and self._arrivals[0].item is None:
-            self._arrivals.popleft()
+    def _take(self, item: Item) -> Item:
+        source, _ = self._arrivals.pop(item)
+        self._counts[source.address] -= 1
+        if not self._counts[source.address]:
+            del self._counts[source.address]
         return item

@@ -108,7 +108,7 @@ class FairPool(Generic[Owner]):
         """Whether an address holds more than its fair share."""
         return self._addresses.get(address, 0) > self._count_fair()
 
-    def fits(self, source: Source, size: int) -> bool:
+    def fits(self, source: Source, size: int = 1) -> bool:
         """Whether a connection may now have `size` more bytes or slots."""
         together = self.used + size
         if self.used == 0:

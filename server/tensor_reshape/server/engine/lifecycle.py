@@ -13,20 +13,20 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 - `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
 - A call ends once. If an event arrives after the end of a call was decided, the event does not change the call. Such
   late events are not bugs, because threads, the transport and the client do not wait for each other.
-- Handlers (`ServedCall`) carry out the effects that the engine returns, and keep only their transport's state.
+- Handlers (`ServedCall`) perform the actions that the engine returns, and keep only their transport's state.
 - If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.fair_shares import Claim
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
@@ -212,8 +212,11 @@ class IllegalEventError(TensorReshapeError):
     """The state of a call does not allow an event, which is a bug of the server."""
 
 
-class ServedCall(Protocol):
-    """The effects that a handler performs. Any thread may call these methods, without holding the engine's lock."""
+class ServedCall:
+    """The actions that the engine requests, as methods which do nothing by default.
+
+    A handler overrides them. Any thread may call these methods, without holding the engine's lock.
+    """
 
     def start_read(self) -> None:
         """Begins to receive a message. Memory for the message is reserved."""
@@ -222,7 +225,10 @@ class ServedCall(Protocol):
         """Begins to send the outbox. If a message is being sent, the next message is sent after the event SENT."""
 
     def start_work(self) -> None:
-        """Starts a worker thread, which processes the received message. Memory for the work is reserved."""
+        """Queues the received message for a worker thread, which calls `do_work`. Memory for the work is reserved."""
+
+    def do_work(self) -> None:
+        """Processes the queued message on a worker thread."""
 
     def abort(self, rejection: LimitError) -> None:
         """Aborts the call with an error."""
@@ -234,48 +240,14 @@ class ServedCall(Protocol):
         """
 
 
-class EffectKind(Enum):
-    """The actions that the engine can request.
+NOBODY = ServedCall()
+"""The handler of a call that has none."""
 
-    Each action is a method of `ServedCall`, except FORGET, which is a method of `Lifecycle`.
-    """
+Actions: TypeAlias = Sequence[Callable[[], None]]
+"""The actions that follow from an event, in the order in which they must be performed.
 
-    START_READ = auto()
-    START_SEND = auto()
-    START_WORK = auto()
-    ABORT = auto()
-    DROP = auto()
-    FORGET = auto()
-
-
-class Effect(NamedTuple):
-    """An action to perform for a call.
-
-    Attributes:
-        kind: the action.
-        life: the call.
-        rejection: the error of ABORT and DROP. DROP has none if the server stops.
-    """
-
-    kind: EffectKind
-    life: "Lifecycle"
-    rejection: LimitError | None = None
-
-
-Effects: TypeAlias = Sequence[Effect]
-"""The effects of an event, in the order in which they must be performed."""
-
-
-class EndDecision(NamedTuple):
-    """The outcome of `Engine.end`.
-
-    Attributes:
-        is_first: whether this event decided the end. If an earlier event decided the end, there is nothing to send.
-        effects: the effects to perform.
-    """
-
-    is_first: bool
-    effects: Effects
+An action is a method of `ServedCall`, with its argument if it has one, or `CallInfo.leave`.
+"""
 
 
 class Journal(Protocol):
@@ -288,14 +260,12 @@ class Journal(Protocol):
         """
 
 
-_NO_SOURCE = Source("", "")
-
-
+@dataclass(eq=False)
 class Lifecycle:
     """The state of one call.
 
     Attributes:
-        served: the handler, which performs the effects, or None as soon as the call is over.
+        served: the handler, which performs the actions, or `NOBODY` as soon as the call is over.
         method: the full method path.
         source: the address and connection of the client, which are set when the call is entered.
         info: the facts about the call, which are set before the call is entered if a gate or an observer needs them.
@@ -311,8 +281,8 @@ class Lifecycle:
         unsent_bytes: the size of these unsent responses in bytes.
         held: the bytes that a stream holds for a tensor with strides and its responses. The stream holds these bytes
             until the next tensor begins or the call is over.
-        in_working_pool: whether the processing pool counts `reserved` and the responses.
-        counted: the value of `holdings` that the two memory pools have counted.
+        in_processing_pool: whether the processing pool counts `reserved` and the responses.
+        holdings: the bytes that the call holds in the receive pool and in the processing pool, as the pools count them.
         arrived_bytes: the size of the message that is being processed.
         began: the time at which the call was entered, by the engine's clock.
         since: the time at which the call last made progress or began to wait, by the engine's clock.
@@ -321,22 +291,20 @@ class Lifecycle:
             one.
     """
 
-    # These default values are class attributes, so that a call that is rejected at once does not have to set them.
-    source = _NO_SOURCE
+    served: ServedCall
+    method: str
     info: CallInfo | None = None
-    state = State.NEW
     journals: tuple[Journal, ...] = ()
-    reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
-    in_working_pool = False
-    counted = (0, 0)
-    began = since = stalled_seconds = 0.0
     claim: "Claim[Lifecycle] | None" = None
+    outbox: deque[bytes] = field(default_factory=deque)
 
-    def __init__(self, served: ServedCall | None, method: str) -> None:
-        """Makes the state of a call that is NEW and has no concurrency slot. A refused call has no handler."""
-        self.served: ServedCall | None = served
-        self.method = method
-        self.outbox: deque[bytes] = deque()
+    # These default values are class attributes, so that a call that is rejected at once does not have to set them.
+    source = Source("", "")
+    state = State.NEW
+    reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
+    in_processing_pool = False
+    holdings = (0, 0)
+    began = since = stalled_seconds = 0.0
 
     def move(self, event: Event, size: int = 0, result: CallResult | None = None) -> bool:
         """Applies an event and returns whether the state changed.
@@ -357,14 +325,6 @@ class Lifecycle:
         for journal in self.journals:
             journal.record(self, event, before, size, result)
         return after is not before
-
-    @property
-    def holdings(self) -> tuple[int, int]:
-        """The bytes that the call holds in the receive pool, and the bytes that it holds in the processing pool."""
-        kept = self.reserved if self.held else self.reserved + COST_FACTOR * self.unsent_bytes
-        if self.in_working_pool:
-            return self.reading, self.held + kept
-        return self.reading + kept, self.held
 
     @property
     def is_silent(self) -> bool:
@@ -393,12 +353,6 @@ class Lifecycle:
     def advance(self, now: float, moved: int | None) -> None:
         """Moves `since` forward in proportion to `moved` bytes, up to `now`. If `moved` is None, sets it to `now`."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
-
-    def forget(self) -> None:
-        """Drops the handler at once, because its HTTP/2 stream stays open until the handler is freed."""
-        self.served = None
-        if self.info is not None:
-            self.info.leave()
 
 
 _SILENT = frozenset({State.RECEIVING, State.SENDING, State.ENDING})

@@ -4,5 +4,5 @@
   private parts of grpcio that this package uses.
 - The module `servers` also makes a test call when the server starts. The server does not start if this call fails, or
   if the installed release of grpcio is not tested.
-- The module `handlers` has the calls of the server's methods, and `services` routes the calls to them.
+- The module `handlers` has the calls of the server's methods, and `services` groups methods that share an engine.
 """

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.rpc import code_pb2
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
@@ -36,27 +36,20 @@ _NUMBERS = dict(code_pb2.Code.items())  # the number of each status code
 _OK_CODE = 0
 
 
-class NewCall:
+class NewCall(NamedTuple):
     """A new call in the form in which gRPC's core delivers it.
 
     Attributes:
         call: the call object of gRPC's core.
         method: the full method path as bytes.
         metadata: the metadata that the client sent.
-        peer: gRPC's name of the connection.
-        source: the address and connection of the client, which the server sets.
+        source: the address and connection of the client.
     """
 
-    __slots__ = ("call", "metadata", "method", "peer", "source")
-
+    call: Any
+    method: bytes
+    metadata: Metadata
     source: Source
-
-    def __init__(self, event: Any) -> None:
-        """Reads the facts about the call from an event of gRPC's core."""
-        self.call: Any = event.call
-        self.method: bytes = event.call_details.method
-        self.metadata: Metadata = event.invocation_metadata
-        self.peer = str(self.call.peer(), "utf8", "replace")
 
 
 class CoreCall(ABC):
@@ -64,7 +57,6 @@ class CoreCall(ABC):
 
     Attributes:
         method: the full method path.
-        peer: gRPC's name of the connection.
         source: the address and connection of the client.
         is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
         is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
@@ -81,7 +73,7 @@ class CoreCall(ABC):
     _due = 0  # the number of batches of operations that gRPC's core has started but not completed
     # This flag says whether the operation that reports a disconnect was started. gRPC's core accepts the operation that
     # reports a disconnect only once for each call.
-    _is_watched = False
+    _detects_disconnect = False
     _has_sent_metadata = False  # whether the initial metadata has been sent
     _sent_bytes = 0  # the size of the message that the core is sending
     _info: CallInfo | None = None
@@ -94,7 +86,6 @@ class CoreCall(ABC):
             new: the new call.
         """
         self.method = method
-        self.peer = new.peer
         self.source = new.source
         self._call = new.call
         self._metadata = new.metadata
@@ -105,7 +96,9 @@ class CoreCall(ABC):
         """The facts about the call. This object is created on first use."""
         with self.lock:
             if self._info is None:
-                self._info = CallInfo(self.method, self._metadata, self.peer, partial(_read_tls, self._call))
+                self._info = CallInfo(
+                    self.method, self._metadata, self.source.connection, partial(_read_tls, self._call)
+                )
             return self._info
 
     @property
@@ -113,15 +106,15 @@ class CoreCall(ABC):
         """Whether a message or the status can still be sent."""
         return not (self.is_ended or self.is_gone)
 
-    def watch(self) -> None:
+    def detect_disconnect(self) -> None:
         """Makes gRPC's core report a disconnect even if the call does not wait for a message.
 
         Any thread may call this method.
         """
         with self.lock:
-            if not self._is_watched:
+            if not self._detects_disconnect:
                 self._start((CORE.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
-                self._is_watched = True
+                self._detects_disconnect = True
 
     def receive(self) -> None:
         """Starts to receive a message, which `on_message` gets.
@@ -155,11 +148,10 @@ class CoreCall(ABC):
             status: the status, or None for OK without trailing metadata.
             response: the response of a unary call, which is sent in the same batch as the status.
         """
-        operations = [
-            CORE.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
-            if status is None
-            else _build_status(status)
-        ]
+        code, text, trailing = _OK_CODE, b"", None
+        if status is not None:
+            code, text, trailing = _NUMBERS[status.code], status.details.encode(), status.trailing_metadata
+        operations = [CORE.SendStatusFromServerOperation(trailing, code, text, _NO_FLAGS)]
         with self.lock:
             if self.is_ended or self.is_gone:
                 return
@@ -167,15 +159,15 @@ class CoreCall(ABC):
                 operations.append(CORE.SendInitialMetadataOperation(None, _NO_FLAGS))
             if response is not None:
                 operations.append(CORE.SendMessageOperation(response, _NO_FLAGS))
-            react = self._ended
+            react = self._settle
             # An operation that reports a disconnect causes no extra event if it is in the same batch as the last
             # operations. `_closed` expects this operation at the end of the batch.
-            if not self._is_watched:
+            if not self._detects_disconnect:
                 operations.append(CORE.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
             self._call.start_server_batch(operations, react)
             self._due += 1
-            self._is_watched = self.is_ended = True
+            self._detects_disconnect = self.is_ended = True
 
     def cancel(self, status: Status | None = None) -> None:
         """Cancels the call at once, in any state. Any thread may call this method.
@@ -188,7 +180,7 @@ class CoreCall(ABC):
             self._call.cancel()
         else:
             self._call.cancel(_NUMBERS[status.code], status.details.encode())
-        self.watch()  # if no other operation is pending, this operation reports the cancellation
+        self.detect_disconnect()  # if no other operation is pending, this operation reports the cancellation
 
     @abstractmethod
     def begin(self) -> None:
@@ -240,10 +232,9 @@ class CoreCall(ABC):
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
             self.on_bug(error)
         # `_settle` is called last, because an operation that `on_message` starts must keep the call open.
-        return self._settle()
+        return self._settle(event)
 
     def _sent(self, event: Any) -> bool:
-        del event
         with self.lock:
             # after the lock is released, other threads may send messages
             self.is_sending, size = False, self._sent_bytes
@@ -251,20 +242,17 @@ class CoreCall(ABC):
             self.on_sent(size)
         except Exception as error:  # noqa: BLE001 - as above
             self.on_bug(error)
-        return self._settle()
-
-    def _ended(self, event: Any) -> bool:
-        del event
-        return self._settle()
+        return self._settle(event)
 
     def _closed(self, event: Any) -> bool:
         if event.batch_operations[-1].cancelled():
             with self.lock:
                 self.is_gone = True
-        return self._settle()
+        return self._settle(event)
 
-    def _settle(self) -> bool:
+    def _settle(self, event: Any) -> bool:
         """Records that a batch is done. Returns whether the call is over."""
+        del event
         with self.lock:
             self._due -= 1
             if self._due or not (self.is_ended or self.is_gone):
@@ -279,8 +267,3 @@ class CoreCall(ABC):
 def _read_tls(call: Any) -> Mapping[str, Sequence[bytes]]:
     """Returns gRPC's `auth_context` of a call, which contains the TLS properties of its client."""
     return {str(key, "ascii", "replace"): values for key, values in (CORE.auth_context(call) or {}).items()}
-
-
-def _build_status(status: Status) -> Any:
-    number = _NUMBERS[status.code]
-    return CORE.SendStatusFromServerOperation(status.trailing_metadata, number, status.details.encode(), _NO_FLAGS)

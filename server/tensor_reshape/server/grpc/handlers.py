@@ -1,40 +1,29 @@
 """The handlers of calls on gRPC's core.
 
-A handler reports the events of its call to the engine and performs the effects that the engine returns.
+A handler reports the events of its call to the engine and has the actions that the engine returns as methods.
 
 The receiving thread processes small unary calls and short stream messages itself. Work that takes long runs on a worker
 thread, so that the receiving thread is never busy for long. A handler never holds the lock of its call while it calls
 the engine.
 """
 
-from collections.abc import Mapping
-from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
-from tensor_reshape.server.calls.call_info import CallInfo, record_response
+from tensor_reshape.server.calls.call_info import record_response
 from tensor_reshape.server.calls.results import GONE, OK, CallResult
-from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import (
     STOPPING,
+    Failure,
     build_failure,
     find_good_status,
     reject_empty_call,
     reject_large_message,
 )
-from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Lifecycle, ServedCall, State
 from tensor_reshape.server.grpc.calls import CoreCall, NewCall
-from tensor_reshape.server.service.method_tables import (
-    MethodTable,
-    StreamMethod,
-    UnaryMethod,
-    Watch,
-    WatchMethod,
-    Work,
-)
+from tensor_reshape.server.grpc.services import Service
+from tensor_reshape.server.service.method_tables import StreamMethod, UnaryMethod, Watch, WatchMethod, Work
 from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.wire.status import Status, encode_brief_rejection
 
@@ -45,24 +34,20 @@ _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 _BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A set of gRPC methods, and the objects that the calls of these methods share.
+class RefusedCall(CoreCall):
+    """A call that ends as soon as it begins, because its method does not exist or because too many calls wait."""
 
-    Attributes:
-        engine: the engine, which decides about admission, memory and the end of calls.
-        sources: the object that determines the client of a call.
-        methods: the methods.
-        pools: the thread pool for each kind of long work.
-    """
+    def __init__(self, method: str, new: NewCall, status: Status) -> None:
+        """Makes the call. The server then calls `begin`."""
+        super().__init__(method, new)
+        self._status = status
 
-    engine: Engine
-    sources: Sources
-    methods: MethodTable
-    pools: Mapping[Work, Executor]
+    def begin(self) -> None:
+        """Ends the call (see `CoreCall`)."""
+        self.finish(self._status)
 
 
-class ServiceCall(CoreCall):
+class ServiceCall(CoreCall, ServedCall):
     """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
 
     # The default values are class attributes, because most calls never set these attributes.
@@ -70,12 +55,9 @@ class ServiceCall(CoreCall):
     # The status of a successful call if the call has trailing metadata, and None otherwise.
     _good: Status | None = None
     _message: bytes | None = None  # the received message while it waits for a worker thread
-    # This flag says whether the client half-closed the call without a message, or disconnected. gRPC's core reports a
-    # disconnect only after this flag is set.
-    _has_closed = False
-    # If the client sends no message, this attribute contains the error, the field at fault and the detail for the log.
-    # The error is only logged if the client has not disconnected.
-    _unlogged: tuple[CallResult, str, str] | None = None
+    # The end of a call whose client sent no message. It is only logged if the client has not disconnected, which gRPC's
+    # core reports later.
+    _unlogged: Failure | None = None
 
     def __init__(self, service: Service, method: UnaryMethod | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
@@ -87,26 +69,21 @@ class ServiceCall(CoreCall):
 
     def begin(self) -> None:
         """Enters the call into the engine. The message is received as soon as there is memory (see `CoreCall`)."""
-        life = self._life
+        life, engine = self._life, self._engine
         try:
-            self._engine.prepare(life, self._metadata, self._find_info)
-            effects = self._engine.enter(life, self.source)
+            if engine.has_checks:
+                engine.prepare(life, self._metadata, lambda: self.info)
+            actions = engine.enter(life, self.source)
             if life.info is not None:
                 self._good = find_good_status(life.info)
             if life.state is not _RECEIVING:
-                self.watch()  # without this operation, the call could not detect a disconnect
-            self._engine.perform(effects)
+                self.detect_disconnect()
+            engine.perform(actions)
         except ReshapeError as error:
             self._reject(error)
 
-    def _find_info(self) -> CallInfo:
-        return self.info
-
     start_read = CoreCall.receive
     """Starts to receive a message (see `ServedCall`)."""
-
-    def start_send(self) -> None:
-        """Does nothing, because the response of a unary call is sent with its status (see `ServedCall`)."""
 
     def start_work(self) -> None:
         """Queues the received message for a worker thread (see `ServedCall`)."""
@@ -137,7 +114,7 @@ class ServiceCall(CoreCall):
                 return
         self.cancel(STOPPING)
 
-    def work(self) -> None:
+    def do_work(self) -> None:
         """Processes the queued message on a worker thread, unless the call is over."""
         raw, self._message = self._message, None
         try:
@@ -148,8 +125,8 @@ class ServiceCall(CoreCall):
 
     def on_over(self) -> None:
         """Frees everything that the call holds (see `CoreCall`)."""
-        if self._unlogged is not None and not self.is_gone:
-            self._log(*self._unlogged)
+        if (failure := self._unlogged) is not None and not self.is_gone:
+            self._log(failure.result, failure.field, failure.detail)
         # If gRPC's core rejected a message, the client received the core's error. The core then reports the call as
         # cancelled, although the client has not disconnected.
         self._engine.perform(self._engine.release(self._life, gone=self.is_gone and not self.is_rejected))
@@ -162,26 +139,34 @@ class ServiceCall(CoreCall):
         """Ends the call after a bug (see `CoreCall`)."""
         super().on_bug(error)
         with suppress(Exception):  # if the bug is in the engine, this call of the engine also fails
-            self._engine.perform(self._engine.end(self._life, _BUG).effects)
+            self._decide(_BUG)
 
     def _process(self, raw: bytes) -> None:
         """Processes a message on a worker thread. A watch call queues no message."""
 
-    def _reject(self, error: Exception) -> None:
-        """Ends the call with the status of `error`, unless the end of the call is already decided."""
+    def _reject(self, error: Exception, *, may_be_gone: bool = False) -> None:
+        """Ends the call with the status of `error`, unless the end of the call is already decided.
+
+        `may_be_gone` says whether the client has half-closed the call without a message, or has disconnected.
+        """
         failure = build_failure(error, self.info)
         if self._decide(failure.result):
-            if self._has_closed:
-                self._unlogged = (failure.result, failure.field, failure.detail)
+            if may_be_gone:
+                self._unlogged = failure
             else:
                 self._log(failure.result, failure.field, failure.detail)
             self._conclude(failure.status)
 
+    def _reject_missing_message(self) -> None:
+        """Ends a call whose message has not arrived, because it is too large or because there is none."""
+        error = reject_large_message() if self.is_rejected else reject_empty_call()
+        self._reject(error, may_be_gone=not self.is_rejected)
+
     def _decide(self, result: CallResult, size: int = 0) -> bool:
         """Reports the end of the call to the engine. Returns False if the end was already decided."""
-        end = self._engine.end(self._life, result, size)
-        self._engine.perform(end.effects)
-        return end.is_first
+        is_first, actions = self._engine.end(self._life, result, size)
+        self._engine.perform(actions)
+        return is_first
 
     def _log(self, result: CallResult, field: str = "", detail: str = "") -> None:
         log_failure(self.info, result, self._life.began, field, detail)
@@ -192,13 +177,7 @@ class ServiceCall(CoreCall):
 
 
 def _work_on(life: Lifecycle) -> None:
-    """Calls the method `work` of a handler.
-
-    If the call is over, its handler was already dropped, and this function does nothing.
-    """
-    call = life.served
-    if isinstance(call, ServiceCall):
-        call.work()
+    life.served.do_work()
 
 
 class UnaryCall(ServiceCall):
@@ -209,9 +188,8 @@ class UnaryCall(ServiceCall):
     def on_message(self, raw: bytes | None) -> None:
         """Processes a small message, or queues a larger message for a worker thread (see `CoreCall`)."""
         if raw is None:
-            self._has_closed = not self.is_rejected
             if self._engine.message_received(self._life, None):
-                self._reject(reject_large_message() if self.is_rejected else reject_empty_call())
+                self._reject_missing_message()
             return
         try:
             response = self._served.respond_light(raw)
@@ -224,13 +202,13 @@ class UnaryCall(ServiceCall):
                 record_response(self._life.info, response)
             # The event is reported to the engine before the response is sent. If the call was aborted before this
             # event, the client gets an error, and the response is not sent.
-            effects = self._engine.respond_at_once(self._life, len(raw), len(response))
-            if effects is not None:
-                self._engine.perform(effects)
+            is_first, actions = self._engine.end(self._life, OK, len(response), received=len(raw))
+            self._engine.perform(actions)
+            if is_first:
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, len(raw)):
             self._message, self._work = raw, self._served.find_work(raw)
-            self.watch()  # without this operation, the call could not detect a disconnect
+            self.detect_disconnect()
             self._engine.perform(self._engine.request_work(self._life))
 
     def _process(self, raw: bytes) -> None:
@@ -244,10 +222,6 @@ class UnaryCall(ServiceCall):
                 self.finish(self._good, response)
 
 
-def _reserve(service: Service, life: Lifecycle, size: int) -> None:
-    service.engine.perform(service.engine.reserve(life, size))
-
-
 class StreamCall(ServiceCall):
     """One call of a streaming method."""
 
@@ -256,8 +230,9 @@ class StreamCall(ServiceCall):
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
         ServiceCall.__init__(self, service, stream, new)
-        # If `_reserve` were a method, the handler and its session would form a reference cycle.
-        self._session = stream.open(partial(_reserve, service, self._life))
+        # This function does not refer to the handler, so the handler and its session form no reference cycle.
+        engine, life = self._engine, self._life
+        self._session = stream.open(lambda size: engine.perform(engine.reserve(life, size)))
         # While the stream has not ended, the attribute `_last` is None. When the stream has ended, the attribute
         # `_last` is a tuple with the status to send after the last response. The status None means OK.
         self._last: tuple[Status | None] | None = None
@@ -267,22 +242,20 @@ class StreamCall(ServiceCall):
 
         After that, gRPC's core reports a disconnect at any time (see `ServiceCall`).
         """
-        self.watch()
+        self.detect_disconnect()
         super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
         """Processes a message, or queues it for a worker thread (see `CoreCall`)."""
-        size = None if raw is None else len(raw)
-        self._has_closed = raw is None and not self.is_rejected
-        if not self._engine.message_received(self._life, size):
+        if not self._engine.message_received(self._life, None if raw is None else len(raw)):
             return
         if self.is_rejected:
-            self._reject(reject_large_message())
-        elif raw is None or size is None:
+            self._reject_missing_message()
+        elif raw is None:
             self._finish_session()
         else:
             takes_long, needed_bytes = self._session.estimate(raw)
-            if not takes_long and self._engine.fits(self._life, size):
+            if not takes_long and self._engine.fits(self._life, len(raw)):
                 self._process(raw)
             else:
                 self._message, self._work = raw, self._served.find_work(raw)
@@ -319,7 +292,7 @@ class StreamCall(ServiceCall):
         try:
             self._session.finish()
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
-            self._reject(error)
+            self._reject(error, may_be_gone=True)
         else:
             if self._decide(OK):
                 self._conclude(self._good)
@@ -340,20 +313,18 @@ class WatchCall(ServiceCall):
 
     def on_message(self, raw: bytes | None) -> None:
         """Opens the watch that the message requests (see `CoreCall`)."""
-        self._has_closed = raw is None and not self.is_rejected
         # The engine gets the size 0, because the handler does not keep the request message of a health watch.
         if not self._engine.message_received(self._life, None if raw is None else 0):
             return
+        if raw is None:
+            self._reject_missing_message()
+            return
         try:
-            if raw is None:
-                raise reject_large_message() if self.is_rejected else reject_empty_call()  # noqa: TRY301 - as others
-            watch = self._served.open(raw)
-            watch.begin(self.send_update, self._life.source)
+            self._watch = self._served.open(raw, self.send_update, self._life.source)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
             return
-        self._watch = watch
-        self.watch()  # without this operation, the call could not detect a disconnect
+        self.detect_disconnect()
         # A request for 0 bytes frees the memory that was reserved for the request message.
         self._engine.perform(self._engine.request_work(self._life, 0))
 

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 from google.protobuf.descriptor import ServiceDescriptor
 
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.server.calls.sources import Source
+from tensor_reshape.server.calls.sources import Source, Sources
 from tensor_reshape.server.calls.statuses import StatusError
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.fair_shares import FairPool
 from tensor_reshape.server.engine.stall_timeouts import reject_busy
 from tensor_reshape.server.grpc.options import build_options
-from tensor_reshape.server.grpc.services import build_builtin_service, build_server
+from tensor_reshape.server.grpc.servers import Server
+from tensor_reshape.server.grpc.services import build_builtin_service
 from tensor_reshape.server.process.listeners import bind
 from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod, build_light_method
 from tensor_reshape.server.service.private_pools import PrivatePool
@@ -86,16 +87,8 @@ class HealthWatch:
         self._sent = latest
         return latest
 
-    def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `notify`, which any thread may call when the status has changed (see `method_tables.Watch`).
-
-        Raises:
-            LimitError: the reason is SERVER_BUSY.
-        """
-        self._health.join(self, notify, Source(*source))
-
     def close(self) -> None:
-        """Ends the notifications. Does nothing if `begin` was not called."""
+        """Ends the notifications."""
         self._health.leave(self)
 
 
@@ -112,6 +105,7 @@ class Health:
         # the attribute with the status needs no lock, because its assignment is atomic
         self._status = HealthStatus.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
+        # A watch does not refer to its function, because a call and its watch would then form a reference cycle.
         self._watches: dict[HealthWatch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[HealthWatch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
@@ -162,33 +156,26 @@ class Health:
         statuses = {service: _Response(status=self._status) for service in _SERVICES}
         return bytes(_ListResponse(statuses=statuses).SerializeToString())
 
-    def open_watch(self, raw: bytes) -> HealthWatch:
-        """Returns a watch for a Watch request.
+    def open_watch(self, raw: bytes, notify: Callable[[], None], source: tuple[str, str]) -> HealthWatch:
+        """Returns a watch for a Watch request. `notify` is called whenever the health status may have changed.
 
         Raises:
-            ReshapeError: the reason is MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
+            ReshapeError: the reason is MESSAGE_MALFORMED, MESSAGE_TOO_LARGE or SERVER_BUSY.
         """
         check_header_size(len(raw))
-        return HealthWatch(self, known=_is_known(raw))
-
-    def join(self, watch: HealthWatch, notify: Callable[[], None], source: Source) -> None:
-        """Registers a watch and its function `notify`, which is called whenever the health status may have changed.
-
-        Raises:
-            LimitError: the reason is SERVER_BUSY.
-        """
+        watch = HealthWatch(self, known=_is_known(raw))
         with self._lock:
-            if not self._slots.take(source, 1):
+            if not self._slots.take(Source(*source), 1):
                 message = f"{len(self._watches)} watches are open; a connection may have {MAX_WATCHES_PER_CONNECTION}"
                 raise reject_busy(message)
-            self._watches[watch] = (notify, source)
+            self._watches[watch] = (notify, Source(*source))
+        return watch
 
     def leave(self, watch: HealthWatch) -> None:
-        """Removes a watch. Does nothing if the watch is not registered."""
+        """Removes a watch."""
         with self._lock:
-            _, source = self._watches.pop(watch, (None, None))
-            if source is not None:
-                self._slots.change(source, -1)
+            _, source = self._watches.pop(watch)
+            self._slots.change(source, -1)
 
     def describe(self, *, known: bool) -> bytes:
         """Returns the message with the status of a service. If `known` is False, the status is SERVICE_UNKNOWN."""
@@ -245,7 +232,8 @@ class HealthPort:
         self._turned_at = math.inf  # the time at which `_turns` last changed, or infinity before the first update
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES)
         self.service = build_builtin_service(small, self._health.build_methods({}))
-        self._server = build_server((self.service,), build_options(small, max_connections, shares=shares))
+        options = build_options(small, max_connections, shares=shares)
+        self._server = Server((self.service,), Sources(config.trusted_proxy), options)
         self.address = bind(self._server, address, None, held=shares)
 
     def start(self) -> None:

@@ -84,7 +84,8 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         max_connections: the number of connections that each listener accepts.
         shares: whether other processes listen on the same ports.
     """
-    return [
+    reply_milliseconds = _count_milliseconds(_REPLY_INTERVALS * KEEPALIVE_SECONDS)
+    options = [
         ("grpc.max_receive_message_length", config.max_message_bytes),
         # Responses have no limit in gRPC, because the service limits outputs with a clear error.
         ("grpc.max_send_message_length", -1),
@@ -103,13 +104,6 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         # limits at random.
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
-        *_limit_connections(config),
-    ]
-
-
-def _limit_connections(config: Config) -> list[tuple[str, int]]:
-    reply_milliseconds = _count_milliseconds(_REPLY_INTERVALS * KEEPALIVE_SECONDS)
-    options = [
         ("grpc.server_handshake_timeout_ms", _count_milliseconds(HANDSHAKE_SECONDS)),
         # A client has this time to acknowledge the HTTP/2 settings.
         ("grpc.http2.settings_timeout", reply_milliseconds),

@@ -14,29 +14,27 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from functools import cache, partial
+from functools import cache
+from queue import SimpleQueue
 from types import MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import grpc
 
-from tensor_reshape.server.calls.call_info import Metadata
-from tensor_reshape.server.calls.sources import Source
-from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.calls.results import OK, CallResult, EndedCall
+from tensor_reshape.server.calls.sources import Sources, find_source
+from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc.calls import CORE, CoreCall, NewCall
+from tensor_reshape.server.grpc.handlers import RefusedCall, StreamCall, UnaryCall, WatchCall
+from tensor_reshape.server.grpc.services import Service
 from tensor_reshape.server.process.engines import TESTED, check_release
-
-Make: TypeAlias = Callable[[NewCall], CoreCall]
-"""A function that makes the `CoreCall` object for a new call. The server then calls `begin` on this object.
-
-If this function raises an exception, for example a MemoryError, the call is cancelled.
-"""
-
-FindSource: TypeAlias = Callable[[str, Metadata], Source]
-"""Returns the address and connection of a client, for gRPC's name of the connection and the metadata of a new call."""
+from tensor_reshape.server.service.method_tables import MethodTable, StreamMethod, UnaryMethod, WatchMethod
+from tensor_reshape.server.telemetry.call_logs import AccessLog, log_refusal
+from tensor_reshape.wire.status import REQUEST_ID_KEY, Status
 
 REQUESTED_CALLS = 128
 """The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
@@ -67,6 +65,8 @@ _EVENTS_PER_NEW_CALL = _EVENTS_PER_CALL / 64
 _LOGGER = logging.getLogger(__name__)
 _TURN_SECONDS = 1.0  # the longest time for which the receiving thread waits for an event
 _CHECK_SECONDS = 0.05  # the time between two checks of the queues for calls that have waited too long
+# The error text is the same as that of grpcio's own server.
+_UNIMPLEMENTED = Status("UNIMPLEMENTED", "Method not found!", ())
 _MAX_REFUSALS = 32  # the refusals of one check, because thousands of refusals would delay other calls
 
 
@@ -77,28 +77,12 @@ class _Tag(Enum):
     SHUTDOWN = auto()
 
 
-class Lane(NamedTuple):
-    """The admission queue of a group of methods.
-
-    Attributes:
-        queue: the queue.
-        refuse: makes the `CoreCall` object that ends a call because it has waited too long or the queues are too full.
-    """
-
-    queue: AdmissionQueue[NewCall]
-    refuse: Make
-
-
 class Route(NamedTuple):
-    """The function that makes the calls of a method, and the lane of these calls."""
+    """A method, its service, and the class of its calls."""
 
-    make: Make
-    lane: Lane
-
-    @classmethod
-    def without_limit(cls, make: Make) -> "Route":
-        """Returns a route whose calls only wait for the turn of their client."""
-        return cls(make, Lane(AdmissionQueue(lambda _: True, math.inf), make))
+    kind: Callable[[Service, Any, NewCall], CoreCall]
+    service: Service
+    method: UnaryMethod | StreamMethod | WatchMethod
 
 
 class Server:
@@ -111,28 +95,33 @@ class Server:
 
     def __init__(
         self,
-        routes: Mapping[str, Route],
-        unknown: Make,
-        find_source: FindSource,
+        services: Sequence[Service],
+        sources: Sources,
         options: Sequence[tuple[str, int]],
+        on_unknown: Callable[[str], None] = lambda _method: None,
     ) -> None:
         """Makes a server that does not listen yet.
 
         Args:
-            routes: a mapping from the full path of each method to its route.
-            unknown: the function that makes the `CoreCall` objects for methods without a route.
-            find_source: a function that returns the client of a call.
+            services: the services to serve.
+            sources: determines the client of a call.
             options: channel arguments of gRPC's core.
+            on_unknown: a function that gets the name of a called method that does not exist, and raises no exception.
         """
         self.turns = 0
         # The core of gRPC represents method paths as bytes.
-        self._routes = {name.encode(): route for name, route in routes.items()}
-        self._unknown = Route.without_limit(unknown)
-        lanes = [self._unknown.lane, *(route.lane for route in routes.values())]
-        self._lanes = deque(
-            {id(lane.queue): lane for lane in lanes}.values()
-        )  # the lane with the next turn comes first
-        self._find_source = find_source
+        self._routes: dict[bytes, Route] = {}
+        for service in services:
+            table = service.methods
+            self._routes |= {method.name.encode(): Route(UnaryCall, service, method) for method in table.unary}
+            self._routes |= {method.name.encode(): Route(StreamCall, service, method) for method in table.streams}
+            self._routes |= {method.name.encode(): Route(WatchCall, service, method) for method in table.watches}
+        self._on_unknown = on_unknown
+        # Calls to unknown methods only wait for the turn of their client.
+        self._unknown = AdmissionQueue[NewCall](lambda _: True, math.inf)
+        # the queue with the next turn comes first
+        self._queues = deque([self._unknown, *(service.queue for service in services)])
+        self._sources = sources
         self._completions = CORE.CompletionQueue()
         self._server = CORE.Server(tuple(options), False)  # noqa: FBT003 - no xDS
         self._server.register_completion_queue(self._completions)
@@ -145,7 +134,7 @@ class Server:
         self._requested = 0  # the number of requested calls that the core has not delivered yet
         self._unqueued = 0  # the number of calls that began before they were due, since there was last no pending event
         self._events = 0.0  # the weighted number of events since a call last began that was due
-        self._queued = 0  # the number of calls in the queues of all lanes
+        self._queued = 0  # the number of calls in all queues
         self._may_begin_queued = False  # whether a queued call may have room, so that it is worth a try
         self._check_at = 0.0  # the time of the next check of the queues for calls that have waited too long
         self._is_shut = False  # whether gRPC's core has confirmed the shutdown of the server
@@ -204,20 +193,17 @@ class Server:
         return self._over.wait(seconds)
 
     def _serve(self) -> None:
-        poll = self._completions.poll
+        poll, deadline = self._completions.poll, 0.0
         # The event is not stored in a variable. It may have the last reference to a finished call, and this call must
         # be freed at once.
-        while self._process(poll(self._find_poll_deadline())):
+        while self._process(poll(deadline)):
             self.turns += 1
+            seconds = _CHECK_SECONDS if self._queued else _TURN_SECONDS
+            deadline = 0.0 if self._may_begin_queued else time.time() + seconds
         # Without this lock, `cancel_calls` could use a destroyed server, which would crash the process.
         with self._lock:
             self._server.destroy()
             self._over.set()
-
-    def _find_poll_deadline(self) -> float:
-        if self._may_begin_queued:
-            return 0
-        return time.time() + (_CHECK_SECONDS if self._queued else _TURN_SECONDS)
 
     def _process(self, event: Any) -> bool:
         """Processes an event. Returns whether more events can follow."""
@@ -249,28 +235,28 @@ class Server:
             return
         self._request_call()
         try:
-            new = NewCall(event)
-            new.source = self._find_source(new.peer, new.metadata)
+            metadata, peer = event.invocation_metadata, str(event.call.peer(), "utf8", "replace")
+            source = self._sources.find(peer, metadata) if self._sources.has_proxies else find_source(peer)
+            new = NewCall(event.call, event.call_details.method, metadata, source)
         except Exception:
             _LOGGER.exception("bug")
             event.call.cancel()
             return
-        route = self._routes.get(new.method, self._unknown)
+        route = self._routes.get(new.method)
+        queue = self._unknown if route is None else route.service.queue
         is_due = self._events >= _EVENTS_PER_CALL  # if the call were queued, it would now begin as the only one
-        if not self._queued and (is_due or self._unqueued < QUEUE_AFTER) and route.lane.queue.has_room(new.source):
+        if not self._queued and (is_due or self._unqueued < QUEUE_AFTER) and queue.has_room(new.source):
             if is_due:
                 self._events = 0.0
             else:
                 self._unqueued += 1
-            self._begin(route.make, new)
+            self._begin(new, route)
             return
-        route.lane.queue.push(new.source, new, time.monotonic())
+        queue.push(new.source, new, time.monotonic())
         self._queued += 1
         self._may_begin_queued = True
         if self._queued > MAX_QUEUED_CALLS:
-            self._queued -= 1
-            lane = max(self._lanes, key=lambda lane: lane.queue.find_most())
-            self._begin(lane.refuse, lane.queue.pop_excess())
+            self._refuse(max(self._queues, key=AdmissionQueue.find_most).pop_excess())
 
     def _begin_next(self) -> None:
         """Begins the queued call with the next turn, if a client has room, and refuses calls that waited too long."""
@@ -278,27 +264,31 @@ class Server:
         now = time.monotonic()
         if now >= self._check_at:
             self._check_at = now + _CHECK_SECONDS
-            self._refuse_expired(now)
-        for _ in range(len(self._lanes)):
-            lane = self._lanes[0]
-            self._lanes.rotate(-1)
-            new = lane.queue.pop()
+            for queue in self._queues:
+                for late in queue.pop_expired(now, _MAX_REFUSALS):
+                    self._refuse(late)
+        for _ in range(len(self._queues)):
+            new = self._queues[0].pop()
+            self._queues.rotate(-1)
             if new is not None:
                 self._queued -= 1
                 self._may_begin_queued = self._queued > 0
-                self._begin(self._routes.get(new.method, self._unknown).make, new)
+                self._begin(new, self._routes.get(new.method))
                 return
         self._may_begin_queued = False
 
-    def _refuse_expired(self, now: float) -> None:
-        for lane in self._lanes:
-            for new in lane.queue.pop_expired(now, _MAX_REFUSALS):
-                self._queued -= 1
-                self._begin(lane.refuse, new)
+    def _refuse(self, new: NewCall) -> None:
+        """Ends a call that has left its queue because it has waited too long or the queues are too full."""
+        self._queued -= 1
+        self._begin(new, self._routes.get(new.method), is_refused=True)
 
-    def _begin(self, make: Make, new: NewCall) -> None:
+    def _begin(self, new: NewCall, route: Route | None, *, is_refused: bool = False) -> None:
+        """Begins a call. A refused call, and a call to an unknown method, then ends at once."""
         try:
-            call = make(new)
+            if route is None or is_refused:
+                call: CoreCall = self._make_refused(new, route)
+            else:
+                call = route.kind(route.service, route.method, new)
         except Exception:
             _LOGGER.exception("bug")
             new.call.cancel()
@@ -308,6 +298,15 @@ class Server:
             call.begin()
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives all calls
             call.on_bug(error)
+
+    def _make_refused(self, new: NewCall, route: Route | None) -> RefusedCall:
+        method = str(new.method, "utf8", "replace")
+        if route is None:
+            self._on_unknown(method)
+            return RefusedCall(method, new, _UNIMPLEMENTED)
+        route.service.engine.count_refusal(method)
+        log_refusal(new.source.address)
+        return RefusedCall(method, new, route.service.busy)
 
     def _request_call(self) -> None:
         with self._lock:
@@ -334,7 +333,7 @@ The only other private name is the attribute `_credentials` of `grpc.ServerCrede
 
 _METHOD = "/test"
 _MESSAGE = b"message"
-_PAIR = ("test", "value")
+_PAIR = (REQUEST_ID_KEY, "test")
 _SECONDS = 10.0
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
@@ -354,47 +353,38 @@ def check_core() -> None:
         raise ConfigError(message)
 
 
+class _Probe(AccessLog):
+    """Gets the results of test calls. Each call returns its request id as trailing metadata."""
+
+    def __init__(self) -> None:
+        self.results = SimpleQueue[CallResult | None]()
+
+    def write(self, call: EndedCall) -> None:
+        self.results.put(call.result)
+
+
 def _make_call() -> str:
     """Makes a call of this process to itself with metadata, a message and a response, and returns the fault or ""."""
-    over = threading.Event()
-
-    class _Echo(CoreCall):
-        """Returns the request message."""
-
-        def begin(self) -> None:
-            self.receive()
-
-        def on_message(self, raw: bytes | None) -> None:
-            with self.lock:
-                if raw is not None and _PAIR in self.info.metadata:
-                    self.send(raw)
-
-        def on_sent(self, size: int) -> None:
-            del size
-            self.finish()
-
-        def on_over(self) -> None:
-            if not self.is_gone:
-                over.set()
-
-    echo = partial(_Echo, _METHOD)
-    routes = {_METHOD: Route.without_limit(echo)}
-    server = Server(routes, echo, lambda peer, _metadata: Source(peer, peer), _OPTIONS)
+    probe, method = _Probe(), UnaryMethod(_METHOD, lambda raw, _is_over: raw, bytes)
+    service = Service(Engine(Config(), observers=(probe,)), MethodTable((method,), ()), {})
+    server = Server((service,), Sources(), _OPTIONS)
     # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
     # confused with those of the server.
     target = f"unix-abstract:{secrets.token_hex(16)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(target, None)
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
+    is_good = False
     try:
         # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
-            response = call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
-            ended = over.wait(_SECONDS)
+            response, end = call.with_call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
+            has_answer = response == _MESSAGE and _PAIR in end.trailing_metadata()
+            is_good = has_answer and probe.results.get(timeout=_SECONDS) == OK
     finally:
         server.stop()
-        if not over.is_set():
+        if not is_good:
             server.cancel_calls()
         server.wait(_SECONDS)
-    return "" if response == _MESSAGE and ended else "a test call had a wrong response or did not end"
+    return "" if is_good else "a test call had a wrong response or did not end"

@@ -1,22 +1,17 @@
-"""Builds services, and the server on gRPC's core that has a route for each of their methods."""
+"""Groups of gRPC methods whose calls share an engine, an admission queue and thread pools."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import partial
 
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts, reject_busy
-from tensor_reshape.server.grpc.calls import CoreCall, NewCall
-from tensor_reshape.server.grpc.handlers import Service, StreamCall, UnaryCall, WatchCall
-from tensor_reshape.server.grpc.servers import Lane, Route, Server
+from tensor_reshape.server.grpc.calls import NewCall
 from tensor_reshape.server.service.method_tables import MethodTable, Work
-from tensor_reshape.server.telemetry.call_logs import log_refusal
-from tensor_reshape.wire.status import Status, encode_rejection
+from tensor_reshape.wire.status import encode_rejection
 
 MAX_SILENT = 16
 """The number of health checks that may wait for their request message at the same time.
@@ -32,8 +27,27 @@ _MAX_CALLS = 8192  # the limit includes health watches, because clients keep a w
 _SILENT_SECONDS = 0.1
 # A call waits for memory for at most this number of seconds, because health probes also only wait a few seconds.
 _WAIT_SECONDS = 5.0
-# The error text is the same as that of grpcio's own server.
-_UNIMPLEMENTED = Status("UNIMPLEMENTED", "Method not found!", ())
+
+
+class Service:
+    """A group of gRPC methods, and the objects that the calls of these methods share.
+
+    Attributes:
+        engine: the engine, which decides about admission, memory and the end of calls.
+        methods: the methods.
+        pools: the thread pool for each kind of long work.
+        queue: the admission queue of new calls.
+        busy: the status of a call that has waited too long in the queue, or for which the queues are too full. All
+            these calls have the same status, because a server under attack refuses thousands of calls.
+    """
+
+    def __init__(self, engine: Engine, methods: MethodTable, pools: Mapping[Work, Executor]) -> None:
+        """Starts with an empty queue."""
+        self.engine, self.methods, self.pools = engine, methods, pools
+        self.queue = AdmissionQueue[NewCall](engine.has_room)
+        limit = f"the limit of running calls is {engine.max_calls} (--max-calls)"
+        message = f"the call could not begin in time, because too many calls wait; {limit}; retry later"
+        self.busy = encode_rejection(reject_busy(message))
 
 
 def build_builtin_service(
@@ -64,63 +78,4 @@ def build_builtin_service(
         gates=gates,
         timeouts=StallTimeouts(config.stall_timeout_seconds, _SILENT_SECONDS, _WAIT_SECONDS),
     )
-    return Service(engine, Sources(config.trusted_proxy), methods, pools or {})
-
-
-def build_server(
-    services: Sequence[Service],
-    options: Sequence[tuple[str, int]],
-    on_unknown: Callable[[str], None] = lambda _method: None,
-) -> Server:
-    """Returns a server that does not listen yet.
-
-    Args:
-        services: the services to serve.
-        options: channel arguments of gRPC's core.
-        on_unknown: a function that gets the name of a called method that does not exist, and raises no exception.
-    """
-    routes: dict[str, Route] = {}
-    for service in services:
-        queue = AdmissionQueue[NewCall](service.engine.has_room)
-        limit = f"the limit of running calls is {service.engine.max_calls} (--max-calls)"
-        busy = reject_busy(f"the call could not begin in time, because too many calls wait; {limit}; retry later")
-        lane = Lane(queue, partial(_RefusedCall, service.engine, encode_rejection(busy)))
-        for method in service.methods.unary:
-            routes[method.name] = Route(partial(UnaryCall, service, method), lane)
-        for stream in service.methods.streams:
-            routes[stream.name] = Route(partial(StreamCall, service, stream), lane)
-        for watch in service.methods.watches:
-            routes[watch.name] = Route(partial(WatchCall, service, watch), lane)
-    sources = services[0].sources if services else Sources()
-    return Server(routes, partial(_UnknownCall, on_unknown), sources.find, options)
-
-
-class _UnknownCall(CoreCall):
-    """A call to a method that does not exist."""
-
-    def __init__(self, on_unknown: Callable[[str], None], new: NewCall) -> None:
-        super().__init__(str(new.method, "utf8", "replace"), new)
-        self._on_unknown = on_unknown
-
-    def begin(self) -> None:
-        """Ends the call with UNIMPLEMENTED (see `CoreCall`)."""
-        self._on_unknown(self.method)
-        self.finish(_UNIMPLEMENTED)
-
-
-class _RefusedCall(CoreCall):
-    """A call that has waited too long in an admission queue, or for which the queues are too full.
-
-    All refusals have the same status, and the log has one line for an address and second, because a server under attack
-    refuses thousands of calls.
-    """
-
-    def __init__(self, engine: Engine, status: Status, new: NewCall) -> None:
-        super().__init__(str(new.method, "utf8", "replace"), new)
-        self._engine, self._status = engine, status
-
-    def begin(self) -> None:
-        """Ends the call with SERVER_BUSY (see `CoreCall`)."""
-        self._engine.count_refusal(self.method)
-        log_refusal(self.source.address)
-        self.finish(self._status)
+    return Service(engine, methods, pools or {})

@@ -64,7 +64,7 @@ from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.method_tables import IsOver, Work
 from tensor_reshape.server.service.methods import ReshapeService, build_info_method
-from tensor_reshape.server.telemetry.call_logs import Watchers, log_outside
+from tensor_reshape.server.telemetry.call_logs import CallLogs, log_outside
 from tensor_reshape.server.telemetry.metrics import REFLECTION_METHODS, SharedCounters, list_methods
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import read_question
@@ -149,10 +149,10 @@ class Application:
         self.is_serving = True
         self._service = service = service or ReshapeService(config.limits, make_turns=FairLock)
         self.access = Access(config, (*list_methods(), *REFLECTION_METHODS))
-        self._watchers = Watchers(config)
+        self._call_logs = CallLogs(config)
         self._counters = None if counters is None else HttpCounters(counters, service.lookups)
         passed = Gates((*self.access.gates, *gates, *build_quotas(config)))
-        self._calls = CallServer(config, passed, self._watchers.logs, self._counters)
+        self._calls = CallServer(config, passed, self._call_logs.logs, self._counters)
         self.admission = self._calls.admission
         self._keeper: asyncio.Task[None] | None = None
         listen = config.http_listen
@@ -194,7 +194,7 @@ class Application:
 
     def end(self) -> None:
         """Sends the last spans, and ends the threads, which do not wait for running work."""
-        self._watchers.end()
+        self._call_logs.end()
         self._calls.end()
 
     async def _live(self, receive: Receive, send: Send) -> None:

@@ -11,9 +11,8 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from weakref import WeakValueDictionary
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.results import GONE, OK, CallLog, EndedCall
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import STOPPING, build_failure
 from tensor_reshape.server.config import Config
@@ -184,12 +183,12 @@ class HttpCounters(MethodCounters):
 
     def record(self, call: EndedCall) -> None:
         """Counts a call that is over."""
-        row = self.find_row(call.method)
+        row = self.find_row(call.info.method)
         if call.request_messages:
             metrics.observe(metrics.REQUEST_BYTES, row.requests, call.request_bytes)
         if call.response_messages:
             metrics.observe(metrics.RESPONSE_BYTES, row.responses, call.response_bytes)
-        self.count(call.method, call.result or GONE, call.began)
+        self.count(call.info.method, call.result or GONE, call.began)
 
     def update(self, admission: Admission) -> None:
         """Writes the gauges, and the counters of other modules."""
@@ -230,21 +229,6 @@ class Exchange(NamedTuple):
     error: HttpError | None = None
 
 
-@dataclass(slots=True)
-class HttpCall:
-    """The facts about a call (see `EndedCall`)."""
-
-    info: CallInfo
-    method: str
-    began: float
-    request_messages: int = 0
-    request_bytes: int = 0
-    response_messages: int = 0
-    response_bytes: int = 0
-    result: CallResult | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-
-
 class CallServer:
     """Serves calls. Only the thread of the event loop uses it.
 
@@ -279,7 +263,7 @@ class CallServer:
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         logs = [log for log in self._logs if log.chooses(info.metadata)]
-        call = HttpCall(info, exchange.method, time.monotonic())
+        call = EndedCall(info, time.monotonic())
         place: Place | None = None
         try:
             try:

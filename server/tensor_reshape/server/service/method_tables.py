@@ -157,16 +157,8 @@ class Watch(Protocol):
     def find_update(self) -> bytes | None:
         """Returns the message to send now, or None. Two threads never call this method at the same time."""
 
-    def begin(self, notify: Callable[[], None], source: tuple[str, str]) -> None:
-        """Registers `notify`, which any thread may call when there may be an update. A `LimitError` ends the call.
-
-        Args:
-            notify: a function that makes the handler call `find_update`.
-            source: the address of the client and the name of its connection.
-        """
-
     def close(self) -> None:
-        """Removes the registration of `notify`. Does nothing if `begin` was not called."""
+        """Ends the notifications."""
 
 
 class WatchMethod(NamedTuple):
@@ -174,11 +166,13 @@ class WatchMethod(NamedTuple):
 
     Attributes:
         name: the full method path.
-        open: the function that starts a call with the request. A `ReshapeError` ends the call.
+        open: the function that starts a call. Its arguments are the request, a function that any thread may call when
+            there may be an update, and the address of the client with the name of its connection. A `ReshapeError` ends
+            the call.
     """
 
     name: str
-    open: Callable[[bytes], Watch]
+    open: Callable[[bytes, Callable[[], None], tuple[str, str]], Watch]
 
 
 class MethodTable(NamedTuple):

@@ -335,14 +335,14 @@ def _share(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[E
     The items are made in groups of `_RUN_ITEMS`, because decoding, solving and encoding JSON item by item takes a sixth
     longer.
     """
-    watched = _watch(made, is_over, turns)
-    while run := list(islice(watched, _RUN_ITEMS)):
+    checked = _check_each(made, is_over, turns)
+    while run := list(islice(checked, _RUN_ITEMS)):
         for item in run:
             turns.give_way()  # the code that received the last item may have held the lock for a long time
             yield item
 
 
-def _watch(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
+def _check_each(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
     for item in made:
         turns.give_way()
         _check_awaited(is_over)

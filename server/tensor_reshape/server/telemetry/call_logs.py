@@ -122,7 +122,7 @@ class AccessLog:
         _LOGGER.debug("call", extra=values)
 
 
-class Watchers:
+class CallLogs:
     """The logs of calls of one process.
 
     Attributes:

@@ -115,7 +115,7 @@ class SpanLog:
     def write(self, call: EndedCall) -> None:
         """See `CallLog`."""
         end = time.time_ns()
-        service, method = split_method(call.method)
+        service, method = split_method(call.info.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
             find_parent(call.info.metadata),
@@ -136,7 +136,7 @@ def _describe(span: Span, call: EndedCall) -> None:
     span.set_attribute("tensor_reshape.response_bytes", call.response_bytes)
     if result.reason:
         span.set_attribute("tensor_reshape.reason", result.reason)
-    rank = find_rank(call.method, call.info.response)
+    rank = find_rank(call.info.method, call.info.response)
     if rank is not None:
         span.set_attribute("tensor_reshape.rank", rank)
     for state in _REPORTED_STATES:

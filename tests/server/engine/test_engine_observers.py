@@ -43,7 +43,7 @@ def test_unary_call_is_observed_when_it_is_over(recorder: Recorder):
     assert recorder.records == []
     caller.leave()
     (record,) = recorder.records
-    assert (record.method, record.result) == (METHOD, OK)
+    assert (record.info.method, record.result) == (METHOD, OK)
     assert (record.request_messages, record.request_bytes) == (1, 100)
     assert (record.response_messages, record.response_bytes) == (1, 30)
 
@@ -69,7 +69,7 @@ def test_immediately_rejected_call_is_observed(recorder: Recorder):
     engine.prepare(life, (), lambda: CallInfo(METHOD, ()))
     with pytest.raises(LimitError):
         engine.enter(life, find_source(name_peer(2)))
-    engine.perform(engine.end(life, CallResult("RESOURCE_EXHAUSTED")).effects)
+    engine.perform(engine.end(life, CallResult("RESOURCE_EXHAUSTED"))[1])
     engine.perform(engine.release(life))
     assert [record.result for record in recorder.records] == [("RESOURCE_EXHAUSTED", "")]
 
