@@ -51,7 +51,7 @@ def test_metadata_has_the_values_of_the_protocol(address: str):
 
 def test_repository_index_is_a_list(address: str):
     listed = request(address, "POST", "/v2/repository/index", b"{}").document
-    assert {"name": "reshape", "version": "1", "state": "READY"} in listed
+    assert {"name": "reshape", "version": "1", "state": "READY", "reason": ""} in listed
 
 
 def test_statistics_count_requests():

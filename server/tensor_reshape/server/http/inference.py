@@ -24,13 +24,14 @@ from tensor_reshape.server.http.asgi import (
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
 from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES, check_encoding
 from tensor_reshape.server.oip.inferences import Inference
-from tensor_reshape.server.oip.json_bodies import describe_message, read_infer_request, write_infer_response
+from tensor_reshape.server.oip.json_bodies import read_infer_request, write_infer_response
 from tensor_reshape.server.oip.messages import find_class, find_path
 from tensor_reshape.server.oip.methods import is_model_ready, list_responds
 from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.server.service.method_tables import IsOver, Work
 from tensor_reshape.server.service.methods import LIGHT_BYTES
+from tensor_reshape.wire.json_messages import describe_message
 from tensor_reshape.wire.tensors import TensorView
 
 _LENGTH = re.compile(b"[0-9]{1,10}")
@@ -95,7 +96,10 @@ class InferenceRoutes:
         """Returns the call of a method whose request has only the name and the version of a model."""
 
         def write(_body: bytes) -> Reply:
-            described = describe_message(self._responds[name](find_class(f"{name}Request")(**parameters)))
+            response = self._responds[name](find_class(f"{name}Request")(**parameters))
+            described = describe_message(
+                response, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+            )
             return reply_json(HTTPStatus.OK, described[field] if field else described)
 
         return Exchange(find_path(name), write_inference, lambda body, _: write(body), write, MAX_QUESTION_BYTES)
