@@ -17,7 +17,7 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, w
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.http import calls, transcoder
+from tensor_reshape.server.http import asgi, calls, transcoder
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
 from tensor_reshape.server.service.method_tables import QUERY_THREADS, IsOver, Work
 from waits import await_that
@@ -71,7 +71,7 @@ def await_used(running: RunningPort) -> None:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Discards the body of a rejected request for a short time only."""
-    monkeypatch.setattr(calls, "_DISCARD_SECONDS", 0.05)
+    monkeypatch.setattr(asgi, "_DISCARD_SECONDS", 0.05)
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def test_chunked_body_without_memory_is_rejected():
         connection.sendall(CHUNKED + write_chunk(b" " * 20_000))
         code, body = read_answer(connection)
         assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)
-        other.leave()
+        running.admission.leave(other)
         running.await_free()
 
 
@@ -204,7 +204,7 @@ def test_body_without_memory_is_rejected_with_a_delay():
         others = [running.admission.enter(host, size) for host, size in (("a", 2), ("b", 2))]
         reply = post(running.address)
         for other in others:
-            other.leave()
+            running.admission.leave(other)
     assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
 
 
@@ -478,18 +478,3 @@ def test_rejected_gate_leaves_no_place():
     with run_http(gates=[refuse()]) as running:
         assert post(running.address).code == 403
         assert (len(running.admission), running.admission.used_bytes) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("path", "method", "headers"),
-    [("/nosuch", "GET", {}), (INFER_PATH, "GET", {}), ("/v2", "GET", {"content-encoding": "gzip"})],
-    ids=["404", "405", "415"],
-)
-def test_request_that_begins_no_call_is_logged(
-    address: str, path: str, method: str, headers: dict[str, str], caplog: pytest.LogCaptureFixture
-):
-    with caplog.at_level(logging.INFO):
-        assert request(address, method, path, headers=headers).code in {404, 405, 415}
-        await_that(lambda: bool(find_records(caplog, "rejected")))
-    (line,) = find_records(caplog, "rejected")
-    assert (line["method"], line["code"]) == (path, "UNIMPLEMENTED")

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
-from typing import TypeAlias
 
 from tensor_reshape.explorer.drawings import draw_question
 from tensor_reshape.runtime.addresses import is_local
@@ -32,31 +31,23 @@ from tensor_reshape.server.http.asgi import (
     Reply,
     Scope,
     Send,
+    find_form,
     repeat,
     reply_json,
     write_failure,
-    write_inference,
-    write_status,
 )
 from tensor_reshape.server.http.calls import (
     CLOSE,
     JSON_MEMORY_FACTOR,
     CallServer,
-    ClientGoneError,
     Exchange,
     HttpCounters,
-    discard_body,
+    Route,
     find_guard,
     send_reply,
 )
-from tensor_reshape.server.http.inference import InferenceRoutes
-from tensor_reshape.server.http.transcoder import (
-    MAX_QUESTION_BYTES,
-    build_rpcs,
-    check_encoding,
-    decode_json,
-    find_form,
-)
+from tensor_reshape.server.http.inference import InferenceRoutes, split_path
+from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES, build_rpcs, decode_json
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.security.access import Access
@@ -96,9 +87,6 @@ _ALLOWED = {
 _PORT = re.compile(":[0-9]{0,5}$")
 _CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
 _LOGGER = logging.getLogger(__name__)
-
-Route: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
-"""Returns a call that must be served, or a response."""
 
 
 def read_files() -> dict[str, Route]:
@@ -163,20 +151,22 @@ class Application:
         self._origins = frozenset(config.http_allow_origin)
         unary = (*service.methods.unary, build_info_method(describe_server(config)))
         max_bytes = config.max_message_bytes
-        self._inference = InferenceRoutes(Inference(service, config.limits), max_bytes, lambda: self.is_serving)
-        self._posts: dict[str, Route] = {path: rpc.prepare for path, rpc in build_rpcs(unary, max_bytes).items()}
-        self._posts[DRAWING_PATH] = self._prepare_drawing
-        self._gets: dict[str, Route] = {
-            **read_files(),
-            "/healthz": lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"}),
-            "/readyz": lambda _: self._report_readiness(),
+        inference = InferenceRoutes(Inference(service, config.limits), max_bytes, lambda: self.is_serving)
+        # the HTTP method of each path, and its route
+        self._routes: dict[str, tuple[str, Route]] = {
+            **{path: ("POST", rpc.prepare) for path, rpc in build_rpcs(unary, max_bytes).items()},
+            DRAWING_PATH: ("POST", self._prepare_drawing),
+            **inference.routes,
+            **{path: ("GET", route) for path, route in read_files().items()},
+            "/healthz": ("GET", lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"})),
+            "/readyz": ("GET", lambda _: self._report_readiness()),
         }
         # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
         if not config.authenticates:
             openapi = files(__package__) / "openapi.json"
-            self._gets[OPENAPI_PATH] = lambda _: Reply(HTTPStatus.OK, (openapi.read_bytes(),))
+            self._routes[OPENAPI_PATH] = ("GET", lambda _: Reply(HTTPStatus.OK, (openapi.read_bytes(),)))
             if scrape is not None:
-                self._gets["/metrics"] = lambda _: scrape()
+                self._routes["/metrics"] = ("GET", lambda _: scrape())
 
     @property
     def grace_seconds(self) -> int:
@@ -216,28 +206,27 @@ class Application:
         origin = request.find(b"origin")
         if origin.lower() in self._origins:
             request.reply_headers = {"access-control-allow-origin": origin, **_ALLOWED}
-        seconds = self._config.stall_timeout_seconds
         try:
-            reply = await self._answer(request, send)
-            if reply is not None:
-                await send_reply(request, send, reply, seconds)
-        except ClientGoneError:
-            pass
-        except HttpError as error:
+            answer = self._find_answer(request)
+        except Exception as bug:
+            error = bug
+            if not isinstance(error, HttpError):
+                _LOGGER.exception("bug")
+                error = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR)
             if self._counters is not None:
                 self._counters.count_other(error.status.code)
             log_outside(request.path, error.status.code, request.peer)
-            is_read = await discard_body(request)
-            form = write_inference if request.path.startswith("/v2") else find_form(request)
-            reply = write_failure(Failure(error.status, error.result), form, error)
-            await send_reply(request, send, reply if is_read else reply.add_headers(CLOSE), seconds)
+            answer = write_failure(Failure(error.status, error.result), find_form(request), error)
+        if isinstance(answer, Reply):
+            await send_reply(request, send, answer, self._config.stall_timeout_seconds)
+        else:
+            await self._calls.serve(request, send, answer)
 
-    async def _answer(self, request: HttpRequest, send: Send) -> Reply | None:
-        """Serves a call and returns None, or returns the response to another request.
+    def _find_answer(self, request: HttpRequest) -> Exchange | Reply:
+        """Returns a call that must be served, or the response to another request.
 
         Raises:
             HttpError: the response is an error, and no call begins.
-            ClientGoneError: the client has disconnected.
         """
         guard = find_guard(request)
         length = request.length
@@ -252,31 +241,15 @@ class Application:
         self._check_origin(request)
         if request.method == "OPTIONS" and request.find(b"origin").lower() in self._origins:
             return Reply(HTTPStatus.NO_CONTENT, (b"",), "")
-        try:
-            answer = self._find_route(request)(request)
-        except HttpError:
-            raise
-        except Exception:
-            _LOGGER.exception("bug")
-            raise HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR) from None
-        if isinstance(answer, Reply):
-            is_read = await discard_body(request)
-            return answer if is_read else answer.add_headers(CLOSE)
-        await self._calls.serve(request, send, answer)
-        return None
-
-    def _find_route(self, request: HttpRequest) -> Route:
-        path = request.path
-        routes = {"GET": self._gets, "POST": self._posts}.get(request.method, {})
-        if path in routes:
-            return routes[path]
-        if path.startswith("/v2"):
-            return self._inference.prepare
-        allowed = [name for name, others in (("GET, HEAD", self._gets), ("POST", self._posts)) if path in others]
-        if allowed:
-            text = f"this path supports only {allowed[0]}"
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed[0]})
-        raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
+        path = split_path(request.path)[0] if request.path.startswith("/v2") else request.path
+        if path not in self._routes:
+            raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
+        method, route = self._routes[path]
+        if request.method != method:
+            allowed = "GET, HEAD" if method == "GET" else method
+            text = f"this path supports only {allowed}"
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed})
+        return route(request)
 
     def _check_origin(self, request: HttpRequest) -> None:
         """Checks the Host and Origin headers.
@@ -302,11 +275,12 @@ class Application:
 
     def _prepare_drawing(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
-        check_encoding(request)
-        path, factor = INFER_SHAPE.path, JSON_MEMORY_FACTOR
-        return Exchange(path, write_status, self._draw, lambda _: None, MAX_QUESTION_BYTES, factor, work=Work.QUERIES)
+        del request
+        return Exchange(INFER_SHAPE.path, self._draw, MAX_QUESTION_BYTES, JSON_MEMORY_FACTOR, work=Work.QUERIES)
 
-    def _draw(self, body: bytes, is_over: IsOver) -> Reply:
+    def _draw(self, body: bytes, is_over: IsOver | None) -> Reply | None:
+        if is_over is None:
+            return None
         question = read_question(read_message(reshape_pb2.InferShapeRequest, parse_json(decode_json(body))))
         drawing = draw_question(
             question, lambda asked: self._service.infer(lambda: asked, lambda answer: answer, is_over)

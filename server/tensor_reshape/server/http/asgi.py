@@ -12,7 +12,8 @@ import base64
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from http import HTTPStatus
 from types import MappingProxyType
@@ -37,11 +38,15 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 _LENGTH = re.compile(b"[0-9]{1,10}")
+_DISCARD_SECONDS = 5.0
 _LINE_BYTES = 24  # a request line has some more bytes than its target
 _LOGGER = logging.getLogger(__name__)
 
 
 JSON_TYPE, PROTO_TYPE, BINARY_TYPE = "application/json", "application/proto", "application/octet-stream"
+
+CONNECT_VERSION = b"connect-protocol-version"
+"""The header of requests that use the Connect protocol."""
 
 REASON_HEADER = "tensor-reshape-reason"
 """The header with the permanent reason of an error of the Open Inference Protocol."""
@@ -86,6 +91,7 @@ class HttpRequest:
         path: the path, without escapes.
         headers: the values of the headers, by their names in lower case. The last value of a name counts.
         reply_headers: further headers of the response.
+        is_read: whether the rest of the body is not needed, for example because the whole body has arrived.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -95,6 +101,7 @@ class HttpRequest:
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.reply_headers: Mapping[str, str] = {}
+        self.is_read = False
 
     def find(self, name: bytes) -> str:
         """Returns the value of a header, or an empty text without it."""
@@ -129,6 +136,32 @@ class HttpRequest:
         """The headers as gRPC metadata. Headers that gRPC does not accept are omitted."""
         pairs = ((name.decode("latin-1"), value) for name, value in self.scope["headers"])
         return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
+
+    async def stream_body(self) -> AsyncIterator[bytes]:
+        """Yields the parts of the body.
+
+        Raises:
+            ClientGoneError: the client has disconnected.
+        """
+        while not self.is_read:
+            event = await self.receive()
+            if event["type"] == "http.disconnect":
+                raise ClientGoneError
+            self.is_read = not event.get("more_body", False)
+            yield event.get("body", b"")
+
+    async def discard_body(self) -> None:
+        """Reads the rest of the body for some seconds. A client that still sends would otherwise lose the response."""
+        if b"expect" in self.headers:  # the client waits for the status before it sends the body
+            return
+        with suppress(TimeoutError, ClientGoneError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                async for _ in self.stream_body():
+                    pass
+
+
+class ClientGoneError(Exception):
+    """The client has disconnected."""
 
 
 def name_peer(address: Sequence[Any] | None) -> str:
@@ -224,6 +257,13 @@ def write_inference(status: int, failure: Failure, headers: Mapping[str, str]) -
     reason, text = failure.result.reason, failure.status.details
     named = {REASON_HEADER: reason} if reason else {}
     return reply_json(status, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
+
+
+def find_form(request: HttpRequest) -> Form:
+    """Returns the form of errors of a request."""
+    if request.path.startswith("/v2"):
+        return write_inference
+    return write_connect if CONNECT_VERSION in request.headers else write_status
 
 
 def write_failure(failure: Failure, form: Form, error: Exception | None = None) -> Reply:

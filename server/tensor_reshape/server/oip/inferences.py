@@ -93,7 +93,6 @@ def encode_error(text: str, reason: str, request_id: str) -> bytes:
 
 
 Response = TypeVar("Response")
-Inferred = TypeVar("Inferred")
 
 Write = Callable[[InferCall, TensorView, ShapeAnswer | None], Response]
 """Returns the response to a request, from its output and from the answer if the request is a shape query."""
@@ -127,7 +126,9 @@ class Inference:
         if response is not None:
             return response
         request = self._parse(raw)
-        return self.execute(request, partial(self._write, raw, request, join), is_over)
+        response = self.execute(request, partial(self._write, raw, request, join), is_over)
+        assert response is not None  # noqa: S101 - for type checkers
+        return response
 
     def respond_light(self, raw: bytes) -> bytes | None:
         """Returns the response to a request that does not take long. Returns None if the request may take long."""
@@ -144,41 +145,23 @@ class Inference:
         if response:
             return response
         request = parse_split(raw, split)
-        return self.execute_light(request, partial(self._write, raw, request, b"".join))
+        return self.execute(request, partial(self._write, raw, request, b"".join))
 
-    def execute(self, request: SplitRequest, write: Write[Response], is_over: IsOver) -> Response:
+    def execute(self, request: SplitRequest, write: Write[Response], is_over: IsOver | None = None) -> Response | None:
         """Executes a parsed request.
 
         Args:
             request: the request.
             write: returns the response.
-            is_over: returns whether the client no longer waits.
+            is_over: returns whether the client no longer waits. If it is None, the result is None for a request that
+                may take long.
         """
-
-        def infer(call: InferCall) -> Response:
-            return self._service.infer(partial(_read_query, call), partial(self._write_shape, call, write), is_over)
-
-        return self._execute(request, write, infer)
-
-    def execute_light(self, request: SplitRequest, write: Write[Response]) -> Response | None:
-        """Executes a parsed request that does not take long. Returns None if the request may take long."""
-
-        def infer(call: InferCall) -> Response | None:
-            result = self._service.infer_light(_read_query(call))
-            return None if result is None else self._write_shape(call, write, result)
-
-        return self._execute(request, write, infer)
-
-    def _execute(
-        self, request: SplitRequest, write: Write[Response], infer: Callable[[InferCall], Inferred]
-    ) -> Response | Inferred:
-        """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
         model = find_model(request.message.model_name, request.message.model_version).name
         began = time.perf_counter_ns()
         try:
             call = read_request(request, self._limits)
             try:
-                response = self._reshape(call, write) if call.model.has_data else infer(call)
+                response = self._reshape(call, write) if call.model.has_data else self._infer(call, write, is_over)
             except ReshapeError as error:
                 raise call.rename_error(error) from None
         except Exception:
@@ -228,6 +211,13 @@ class Inference:
         output = self._service.reshape(ReshapeCall(question, call.first))
         self._service.lookups.misses += 1
         return write(call, output, None)
+
+    def _infer(self, call: InferCall, write: Write[Response], is_over: IsOver | None) -> Response | None:
+        read, write_answer = partial(_read_query, call), partial(self._write_shape, call, write)
+        if is_over is not None:
+            return self._service.infer(read, write_answer, is_over)
+        result = self._service.infer_light(read())
+        return None if result is None else write_answer(result)
 
     def _write_shape(self, call: InferCall, write: Write[Response], result: ShapeAnswer) -> Response:
         """Returns the response to a shape query. In the response, -1 stands for an unknown dim."""
