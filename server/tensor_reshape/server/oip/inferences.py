@@ -101,7 +101,6 @@ Join = Callable[[tuple[bytes, memoryview]], bytes]
 """Returns the response from its header and the elements of the output. It copies the elements."""
 
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
-_QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _LOGGER = logging.getLogger(__name__)
 
@@ -140,7 +139,7 @@ class Inference:
         split = _split_light(raw)
         if split is None:
             return None
-        spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
+        spans = split.find_spans()
         response = spans and self._find_cached(raw, spans=spans)
         if response:
             return response
@@ -180,17 +179,7 @@ class Inference:
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether processing a request takes long, without the time for copying its elements."""
-        if self._cache.find(raw) is not None:
-            return False
-        split = _split_light(raw)
-        if split is None:
-            return True
-        try:
-            request = parse_split(raw, split)
-        except ReshapeError:
-            # no thread is needed, because the response will be this error, and sending an error takes little time
-            return False
-        return bool(request.message.model_name == INFER_SHAPE)
+        return find_work(raw) is not Work.TENSORS and self._cache.find(raw) is None
 
     def _parse(self, raw: bytes) -> SplitRequest:
         split = split_message(raw, find_header_limit(self._limits))
@@ -236,18 +225,15 @@ class Inference:
         answer: ShapeAnswer | None,
     ) -> bytes:
         """Returns the response in the form of gRPC, and adds it to the cache."""
-        header = encode_header(call, output, answer)
-        payload = _NOTHING if call.is_typed else output.payload
-        if answer is None:
-            spans = request.find_spans(call.model.first.name)
-            if spans is not None and payload is call.first.payload:
-                self._cache.add(raw, spans, header, call.model.name)
-            return join((encode_id(call.id) + header, payload))
-        response = header + payload
-        spans = request.split and request.split.find_whole()
-        if spans:
-            self._cache.add(raw, spans, response, call.model.name)
-        return join((encode_id(call.id) + response, _NOTHING))
+        header, payload = encode_header(call, output, answer), output.payload
+        if answer is not None and not call.is_typed:
+            header += payload
+        if answer is not None or call.is_typed:
+            payload = _NOTHING
+        spans = _find_spans(request, call)
+        if spans is not None and (payload is _NOTHING or payload is call.first.payload):
+            self._cache.add(raw, spans, header, call.model.name)
+        return join((encode_id(call.id) + header, payload))
 
 
 class InferSession:
@@ -294,7 +280,17 @@ def find_work(raw: bytes) -> Work:
     split = _split_light(raw)
     if split is None:
         return Work.NUMBERS
-    return Work.QUERIES if split.model_name == _QUERY_MODEL else Work.TENSORS
+    return Work.QUERIES if split.model_name == INFER_SHAPE.encode() else Work.TENSORS
+
+
+def _find_spans(request: SplitRequest, call: InferCall) -> Spans | None:
+    """Returns the positions of the id and of the elements, or None if another input is longer than the elements."""
+    split = request.split
+    spans = split and split.find_spans()
+    if not split or not spans or not split.raw_contents or not call.model.has_data:
+        return spans
+    index = [tensor.name for tensor in request.message.inputs].index(call.model.first.name)
+    return spans if split.raw_contents[index][0] == spans.begin else None
 
 
 def _split_light(raw: bytes) -> Split | None:

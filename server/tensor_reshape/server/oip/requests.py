@@ -23,7 +23,7 @@ from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, check_r
 from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatype, format_names, pack_contents
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
-from tensor_reshape.server.oip.raw_contents import Spans, Split, find_header_limit
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -49,18 +49,6 @@ class SplitRequest(NamedTuple):
     message: InferRequest
     raw_contents: Sequence[memoryview]
     split: Split | None
-
-    def find_spans(self, name: str) -> Spans | None:
-        """Returns the positions of the id and of the elements of the input `name`, for the response cache.
-
-        Returns None if these positions cannot be determined, if an input is not in the raw contents, or if another
-        entry of the raw contents is longer than the elements.
-        """
-        spans = self.split and self.split.find_spans()
-        if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
-            return None
-        index = next(index for index, tensor in enumerate(self.message.inputs) if tensor.name == name)
-        return spans if self.split.raw_contents[index][0] == spans.begin else None
 
 
 class InferCall(NamedTuple):
