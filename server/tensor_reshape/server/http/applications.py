@@ -110,6 +110,7 @@ class Application:
         is_serving: whether the server will continue to accept calls.
         admission: the places and the memory of the process.
         access: the certificates, tokens and permissions.
+        tasks: functions that the event loop calls again and again, with their intervals in seconds.
     """
 
     def __init__(
@@ -142,7 +143,8 @@ class Application:
         passed = Gates((*self.access.gates, *gates, *build_quotas(config)))
         self._calls = CallServer(config, passed, self._watchers.logs, self._counters)
         self.admission = self._calls.admission
-        self._keeper: asyncio.Task[None] | None = None
+        self.tasks: list[tuple[float, Callable[[], object]]] = [(RELOAD_SECONDS, self._keep_house)]
+        self._running: list[asyncio.Task[None]] = []  # a reference keeps a task alive
         listen = config.http_listen
         # The names that the Host header may have. An empty set allows any name.
         self._hosts = frozenset[str]()
@@ -168,15 +170,10 @@ class Application:
             if scrape is not None:
                 self._routes["/metrics"] = ("GET", lambda _: scrape())
 
-    @property
-    def grace_seconds(self) -> int:
-        """Seconds that running calls may take to finish when the server stops."""
-        return max(1, round(self._config.shutdown_grace_seconds))
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request, or the life cycle of the process."""
-        if self._keeper is None:
-            self._keeper = asyncio.get_running_loop().create_task(repeat(RELOAD_SECONDS, self._keep_house))
+        if not self._running:
+            self._running = [asyncio.ensure_future(repeat(*task)) for task in self.tasks]
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":

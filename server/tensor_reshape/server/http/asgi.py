@@ -2,8 +2,8 @@
 
 - An error of the API is a `google.rpc.Status` as JSON, with the same details as over gRPC. Connect and the Open
   Inference Protocol have other forms.
-- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect has the same table. The only
-  exception is a body above the size limit, which gets the status 413.
+- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect has the same table. The exceptions
+  are a body above the size limit, which gets the status 413, and a body that arrives too slowly, which gets 408.
 - Two entries of gRPC's trailing metadata become headers: the request id, and the retry delay as `Retry-After`.
 """
 
@@ -29,7 +29,7 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.statuses import Failure, StatusError
 from tensor_reshape.wire.json_messages import write_json
-from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, REQUEST_ID_KEY, Status
+from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY, REQUEST_ID_KEY, Status
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -37,7 +37,9 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-_LENGTH = re.compile(b"[0-9]{1,10}")
+NUMBER = re.compile(b"[0-9]{1,10}")
+"""A number in a header, of as many digits as Connect allows for a timeout."""
+
 _DISCARD_SECONDS = 5.0
 _LINE_BYTES = 24  # a request line has some more bytes than its target
 _LOGGER = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 )
 """The HTTP status of each gRPC code, from google/rpc/code.proto."""
 
+_REASON_CODES: Mapping[str, int] = {Reason.MESSAGE_TOO_LARGE: 413, Reason.STALLED: 408}
 _DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
 _CONNECT_CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
 
@@ -118,7 +121,7 @@ class HttpRequest:
         if b"transfer-encoding" in self.headers:
             return None
         length = self.headers.get(b"content-length", b"0")
-        return int(length) if _LENGTH.fullmatch(length) else 10**10
+        return int(length) if NUMBER.fullmatch(length) else 10**10
 
     @property
     def head_size(self) -> int:
@@ -222,16 +225,10 @@ class HttpError(StatusError):
         http_status: HTTPStatus,
         code: str,
         text: str,
-        reason: str = "",
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Makes an error. Its message `text` must not contain texts of the client."""
-        metadata: tuple[tuple[str, bytes], ...] = ()
-        if reason:
-            message = StatusMessage(code=Code.Value(code), message=text)
-            message.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN))
-            metadata = ((DETAILS_KEY, message.SerializeToString()),)
-        super().__init__(Status(code, text, metadata), reason)
+        super().__init__(Status(code, text, ()))
         self.http_status, self.headers = http_status, headers
 
 
@@ -271,8 +268,7 @@ def write_failure(failure: Failure, form: Form, error: Exception | None = None) 
     headers = build_headers(failure.status.trailing_metadata)
     if isinstance(error, HttpError):
         return form(error.http_status, failure, {**headers, **error.headers})
-    is_large = failure.result.reason == Reason.MESSAGE_TOO_LARGE
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_large else HTTP_CODES[failure.status.code]
+    status = _REASON_CODES.get(failure.result.reason) or HTTP_CODES[failure.status.code]
     return form(status, failure, headers)
 
 

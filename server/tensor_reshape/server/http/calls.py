@@ -217,7 +217,7 @@ class Exchange(NamedTuple):
     memory_factor: int = MEMORY_FACTOR
     seconds: float = CALL_SECONDS
     work: Work = Work.TENSORS
-    error: HttpError | None = None
+    error: Exception | None = None
 
 
 Route: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
@@ -315,8 +315,7 @@ class CallServer:
             raise rejection
         if request.find(b"content-encoding").lower() not in {"", "identity"}:
             text = "this server does not accept compressed bodies: omit the Content-Encoding header"
-            status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-            raise HttpError(status, "UNIMPLEMENTED", text, Reason.MESSAGE_MALFORMED)
+            raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UNIMPLEMENTED", text)
         if exchange.error is not None:
             raise exchange.error
         size = min(request.length or _FIRST_BYTES, exchange.max_bytes) * exchange.memory_factor
@@ -327,8 +326,7 @@ class CallServer:
         """Returns the body of a request.
 
         Raises:
-            LimitError: MESSAGE_TOO_LARGE, or SERVER_BUSY without memory for the rest of a chunked body.
-            HttpError: the body arrives too slowly.
+            LimitError: MESSAGE_TOO_LARGE, STALLED, or SERVER_BUSY without memory for the rest of a chunked body.
             ClientGoneError: the client has disconnected.
         """
         limit, factor = exchange.max_bytes, exchange.memory_factor
@@ -347,8 +345,7 @@ class CallServer:
                         self.admission.grow(place, wanted)
                     parts.append(part)
         except TimeoutError:
-            text = "the body arrived too slowly"
-            raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "RESOURCE_EXHAUSTED", text, Reason.STALLED, CLOSE) from None
+            raise LimitError.of(Reason.STALLED, "the body arrived too slowly") from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _compute(self, request: HttpRequest, body: bytes, exchange: Exchange, place: Place) -> Reply:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
-from tensor_reshape.rules.errors import Reason
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.http.asgi import BINARY_TYPE, LENGTH_HEADER, HttpError, HttpRequest, Reply, reply_json
+from tensor_reshape.server.http.asgi import BINARY_TYPE, LENGTH_HEADER, NUMBER, HttpRequest, Reply, reply_json
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange, Route
 from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES
 from tensor_reshape.server.oip.inferences import Inference
@@ -25,7 +25,6 @@ from tensor_reshape.server.service.methods import LIGHT_BYTES
 from tensor_reshape.wire.json_messages import describe_message
 from tensor_reshape.wire.tensors import TensorView
 
-_LENGTH = re.compile(b"[0-9]{1,10}")
 _MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
 _ANY = "/v2/models/NAME"  # stands for the path of any model
 _PATHS = {
@@ -89,20 +88,17 @@ class InferenceRoutes:
         return Exchange(find_path(name), write, MAX_QUESTION_BYTES)
 
     def _prepare_infer(self, request: HttpRequest) -> Exchange:
-        given, error = request.headers.get(LENGTH_HEADER.encode()), None
-        if given is not None and not _LENGTH.fullmatch(given):
-            given, error = b"0", _reject_json_length()
-        json_length = None if given is None else int(given)
-        if (json_length if json_length is not None else request.length or 0) > MAX_JSON_BYTES:
+        given = request.headers.get(LENGTH_HEADER.encode())
+        is_json, error = given is None, None
+        json_length = (request.length or 0) if given is None else int(given) if NUMBER.fullmatch(given) else -1
+        if json_length > MAX_JSON_BYTES:
             text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
-            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            error = HttpError(status, "RESOURCE_EXHAUSTED", text, Reason.MESSAGE_TOO_LARGE)
+            error = LimitError.of(Reason.MESSAGE_TOO_LARGE, text)
         model = split_path(request.path)[1]
-        is_json = json_length is None
         work = Work.NUMBERS if is_json else Work.TENSORS
         return Exchange(
             find_path("ModelInfer"),
-            partial(self._infer, model, json_length),
+            partial(self._infer, model, None if is_json else json_length),
             MAX_JSON_BYTES if is_json else self._max_bytes,
             JSON_MEMORY_FACTOR if is_json else MEMORY_FACTOR,
             work=Work.QUERIES if model["name"] == INFER_SHAPE else work,
@@ -114,8 +110,9 @@ class InferenceRoutes:
     ) -> Reply | None:
         if json_length is None:
             json_length = len(body)
-        if json_length > len(body):
-            raise _reject_json_length()
+        if not 0 <= json_length <= len(body):
+            text = f"{LENGTH_HEADER} must be the number of bytes of the JSON at the beginning of the body"
+            raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
         if is_over is None and (json_length > LIGHT_JSON_BYTES or len(body) > LIGHT_BYTES):
             return None
         given = read_infer_request(body, json_length, **model)
@@ -136,8 +133,3 @@ def _write(is_binary: bool, call: InferCall, output: TensorView, answer: ShapeAn
     if payload is None:
         return Reply(HTTPStatus.OK, (header,))
     return Reply(HTTPStatus.OK, (header, payload), BINARY_TYPE, {LENGTH_HEADER: str(len(header))})
-
-
-def _reject_json_length() -> HttpError:
-    text = "Inference-Header-Content-Length must be the number of bytes of the JSON at the beginning of the body"
-    return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text, Reason.MESSAGE_MALFORMED)

@@ -20,7 +20,15 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.http.asgi import CONNECT_VERSION, JSON_TYPE, PROTO_TYPE, HttpError, HttpRequest, Reply
+from tensor_reshape.server.http.asgi import (
+    CONNECT_VERSION,
+    JSON_TYPE,
+    NUMBER,
+    PROTO_TYPE,
+    HttpError,
+    HttpRequest,
+    Reply,
+)
 from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
 from tensor_reshape.server.service.method_tables import IsOver, UnaryMethod, Work
 from tensor_reshape.v1 import reshape_pb2
@@ -47,7 +55,6 @@ _LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is c
 _SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_BYTES}
 _SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
 _WORKS = {INFER_SHAPE.path: Work.QUERIES, BATCH_INFER_SHAPE.path: Work.BATCHES}
-_NUMBER = re.compile(b"[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
@@ -110,7 +117,7 @@ def _find_error(request: HttpRequest) -> HttpError | None:
     text = ""
     if request.headers.get(CONNECT_VERSION, b"1") != b"1":
         text = f"{CONNECT_VERSION.decode()} must be 1"
-    elif not _NUMBER.fullmatch(request.headers.get(_TIMEOUT, b"0")):
+    elif not NUMBER.fullmatch(request.headers.get(_TIMEOUT, b"0")):
         text = f"{_TIMEOUT.decode()} must be a number of at most ten digits"
     return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text) if text else None
 
