@@ -152,8 +152,10 @@ def test_nested_lists_of_another_shape_are_rejected(data: object):
 
 
 def test_wrong_number_of_elements_is_rejected():
-    text = "inputs[0].data has 5 elements; the shape [2, 3] has 6"
-    assert describe(write_body(data=[0] * 5)) == (Reason.DATA_SIZE_MISMATCH, "inputs[0].data", text)
+    with pytest.raises(InvalidRequestError) as caught:
+        read_request(read(write_body(data=[0] * 5)).request, DEFAULT_LIMITS)
+    assert (caught.value.reason, caught.value.field) == (Reason.DATA_SIZE_MISMATCH, "inputs[0]")
+    assert caught.value.message == "inputs[0] has 5 elements; FP32 of the shape [2, 3] has 6"
 
 
 def test_negative_dim_is_left_to_the_rules():

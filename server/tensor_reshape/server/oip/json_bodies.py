@@ -79,8 +79,8 @@ def read_infer_request(body: bytes, json_length: int, name: str, version: str) -
         version: the version of the model in the path, or an empty text.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED, FIELD_MISSING, DATA_TYPE_UNSUPPORTED, DATA_SIZE_MISMATCH, INPUT_INVALID,
-            or PARAMETER_INVALID.
+        InvalidRequestError: MESSAGE_MALFORMED, FIELD_MISSING, DATA_TYPE_UNSUPPORTED, INPUT_INVALID, or
+            PARAMETER_INVALID.
     """
     document = parse_json(decode_text(body[:json_length]))
     for key, value in (("model_name", name), ("model_version", version)):
@@ -174,11 +174,7 @@ def _pack(data: object, dims: Sequence[int], data_type: DataType, field: str) ->
             text = f"{field} must be a list of elements, or nested lists in the shape {format_value(dims)}"
             raise InvalidRequestError.of(Reason.INPUT_INVALID, text, field)
         numbers = list(chain.from_iterable(numbers))
-    packed, have, want = pack_numbers(numbers, data_type, field), len(numbers), prod(dims)
-    if have != want and min(dims, default=0) >= 0:  # the rules reject negative dims
-        message = f"{field} has {have} elements; the shape {format_value(dims)} has {format_value(want)}"
-        raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, field, have=have, want=want)
-    return packed
+    return pack_numbers(numbers, data_type, field)
 
 
 _MAX_NUMBERS = 512 * 1024  # as many as the JSON of a request can have
