@@ -11,8 +11,10 @@ from http_servers import CONFIG, run_http
 from json_bodies import change_body, write_body
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER
+from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR
 from tensor_reshape.server.http.transcoder import MAX_JSON_BYTES
 from tensor_reshape.server.telemetry.metrics import CALLS, SharedCounters, list_methods
+from waits import await_that
 
 INFER = "/v2/models/reshape/infer"
 
@@ -163,6 +165,14 @@ def test_body_above_the_message_limit_is_rejected():
 )
 def test_length_of_the_json_is_checked(address: str, length: str, code: int):
     assert request(address, "POST", INFER, write_body(), {LENGTH_HEADER: length}).code == code
+
+
+def test_json_before_bytes_reserves_memory_as_json():
+    with run_http() as running, connect(running.address) as connection:
+        lengths = b"Inference-Header-Content-Length: 1000", b"Content-Length: 11000"
+        connection.sendall(b"\r\n".join((f"POST {INFER} HTTP/1.1".encode(), b"Host: localhost", *lengths, b"", b"")))
+        await_that(lambda: running.admission.used_bytes > 0)
+        assert running.admission.used_bytes == 1000 * JSON_MEMORY_FACTOR + 10_000 * MEMORY_FACTOR
 
 
 def test_json_above_its_limit_is_rejected(address: str):

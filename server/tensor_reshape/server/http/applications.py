@@ -38,7 +38,6 @@ from tensor_reshape.server.http.asgi import (
 )
 from tensor_reshape.server.http.calls import (
     CLOSE,
-    JSON_MEMORY_FACTOR,
     CallServer,
     Exchange,
     HttpCounters,
@@ -273,7 +272,8 @@ class Application:
     def _prepare_drawing(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
         del request
-        return Exchange(INFER_SHAPE.path, self._draw, MAX_QUESTION_BYTES, JSON_MEMORY_FACTOR, work=Work.QUERIES)
+        size = MAX_QUESTION_BYTES
+        return Exchange(INFER_SHAPE.path, self._draw, size, json_bytes=size, work=Work.QUERIES)
 
     def _draw(self, body: bytes, is_over: IsOver | None) -> Reply | None:
         if is_over is None:

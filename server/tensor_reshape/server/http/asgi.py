@@ -37,9 +37,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-NUMBER = re.compile(b"[0-9]{1,10}")
-"""A number in a header, of as many digits as Connect allows for a timeout."""
-
+_NUMBER = re.compile(b"[0-9]{1,10}")
 _DISCARD_SECONDS = 5.0
 _LINE_BYTES = 24  # a request line has some more bytes than its target
 _LOGGER = logging.getLogger(__name__)
@@ -110,6 +108,11 @@ class HttpRequest:
         """Returns the value of a header, or an empty text without it."""
         return self.headers.get(name, b"").decode("latin-1")
 
+    def find_number(self, name: bytes, default: int = 0) -> int:
+        """Returns the number in a header, or -1 if the header is not a number of at most ten digits."""
+        value = self.headers.get(name, b"%d" % default)
+        return int(value) if _NUMBER.fullmatch(value) else -1
+
     @cached_property
     def content_type(self) -> str:
         """The content type in lower case, without its parameters."""
@@ -120,8 +123,8 @@ class HttpRequest:
         """The size of the body, or None if the body has chunks. A number of more than ten digits counts as 10^10."""
         if b"transfer-encoding" in self.headers:
             return None
-        length = self.headers.get(b"content-length", b"0")
-        return int(length) if NUMBER.fullmatch(length) else 10**10
+        length = self.find_number(b"content-length")
+        return length if length >= 0 else 10**10
 
     @property
     def head_size(self) -> int:

@@ -206,6 +206,7 @@ class Exchange(NamedTuple):
             that returns whether it waits, it returns the response only if that takes little time, and otherwise None.
         max_bytes: the maximum size of the body.
         memory_factor: the memory for the call as a multiple of its body.
+        json_bytes: the maximum size of the JSON at the beginning of the body, for which a call needs more memory.
         seconds: the deadline after the body has arrived.
         work: the kind of long work. Each kind has its own threads.
         error: the error of the headers, with which the call ends after the gates have admitted it.
@@ -215,9 +216,14 @@ class Exchange(NamedTuple):
     respond: Callable[[bytes, IsOver | None], Reply | None]
     max_bytes: int
     memory_factor: int = MEMORY_FACTOR
+    json_bytes: int = 0
     seconds: float = CALL_SECONDS
     work: Work = Work.TENSORS
     error: Exception | None = None
+
+    def find_memory(self, size: int) -> int:
+        """Returns the memory for a body of this size."""
+        return size * self.memory_factor + min(size, self.json_bytes) * (JSON_MEMORY_FACTOR - MEMORY_FACTOR)
 
 
 Route: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
@@ -318,7 +324,7 @@ class CallServer:
             raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UNIMPLEMENTED", text)
         if exchange.error is not None:
             raise exchange.error
-        size = min(request.length or _FIRST_BYTES, exchange.max_bytes) * exchange.memory_factor
+        size = exchange.find_memory(min(request.length or _FIRST_BYTES, exchange.max_bytes))
         # In a process with a small budget, a large body has less memory than its factor says.
         return self.admission.enter(info.address, min(size, self.admission.largest_bytes))
 
@@ -329,8 +335,7 @@ class CallServer:
             LimitError: MESSAGE_TOO_LARGE, STALLED, or SERVER_BUSY without memory for the rest of a chunked body.
             ClientGoneError: the client has disconnected.
         """
-        limit, factor = exchange.max_bytes, exchange.memory_factor
-        length = request.length
+        limit, length = exchange.max_bytes, request.length
         if length is not None and length > limit:
             raise _reject_size(length, limit)
         parts, size = list[bytes](), 0
@@ -340,9 +345,9 @@ class CallServer:
                     size += len(part)
                     if size > limit:
                         raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
-                    if size * factor > place.size < self.admission.largest_bytes:
-                        wanted = min(2 * size * factor, limit * factor, self.admission.largest_bytes)
-                        self.admission.grow(place, wanted)
+                    if exchange.find_memory(size) > place.size < self.admission.largest_bytes:
+                        wanted = exchange.find_memory(min(2 * size, limit))
+                        self.admission.grow(place, min(wanted, self.admission.largest_bytes))
                     parts.append(part)
         except TimeoutError:
             raise LimitError.of(Reason.STALLED, "the body arrived too slowly") from None

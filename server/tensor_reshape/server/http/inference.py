@@ -11,8 +11,8 @@ from http import HTTPStatus
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.http.asgi import BINARY_TYPE, LENGTH_HEADER, NUMBER, HttpRequest, Reply, reply_json
-from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange, Route
+from tensor_reshape.server.http.asgi import BINARY_TYPE, LENGTH_HEADER, HttpRequest, Reply, reply_json
+from tensor_reshape.server.http.calls import Exchange, Route
 from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.json_bodies import read_infer_request, write_infer_response
@@ -88,19 +88,18 @@ class InferenceRoutes:
         return Exchange(find_path(name), write, MAX_QUESTION_BYTES)
 
     def _prepare_infer(self, request: HttpRequest) -> Exchange:
-        given = request.headers.get(LENGTH_HEADER.encode())
-        is_json, error = given is None, None
-        json_length = (request.length or 0) if given is None else int(given) if NUMBER.fullmatch(given) else -1
+        is_json, error = LENGTH_HEADER.encode() not in request.headers, None
+        json_length = request.length or 0 if is_json else request.find_number(LENGTH_HEADER.encode())
         if json_length > MAX_JSON_BYTES:
             text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
             error = LimitError.of(Reason.MESSAGE_TOO_LARGE, text)
         model = split_path(request.path)[1]
-        work = Work.NUMBERS if is_json else Work.TENSORS
+        work = Work.NUMBERS if is_json or json_length > MAX_QUESTION_BYTES else Work.TENSORS
         return Exchange(
             find_path("ModelInfer"),
             partial(self._infer, model, None if is_json else json_length),
             MAX_JSON_BYTES if is_json else self._max_bytes,
-            JSON_MEMORY_FACTOR if is_json else MEMORY_FACTOR,
+            json_bytes=MAX_JSON_BYTES if is_json else max(0, json_length),
             work=Work.QUERIES if model["name"] == INFER_SHAPE else work,
             error=error,
         )

@@ -20,17 +20,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.http.asgi import (
-    CONNECT_VERSION,
-    JSON_TYPE,
-    NUMBER,
-    PROTO_TYPE,
-    HttpError,
-    HttpRequest,
-    Reply,
-)
-from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.service.method_tables import IsOver, UnaryMethod, Work
+from tensor_reshape.server.http.asgi import CONNECT_VERSION, JSON_TYPE, PROTO_TYPE, HttpError, HttpRequest, Reply
+from tensor_reshape.server.http.calls import CALL_SECONDS, MEMORY_FACTOR, Exchange
+from tensor_reshape.server.service.method_tables import IsOver, UnaryMethod
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.json_messages import decode_text, parse_json, read_message, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
@@ -51,10 +43,10 @@ MAX_JSON_PARTS = 16 * 1024
 """The maximum number of commas and opening brackets of long JSON."""
 
 _TIMEOUT = b"connect-timeout-ms"
+_LONG_MILLISECONDS = 10**9  # without the header, for which the deadline of the server applies
 _LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is copied and decoded
 _SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_BYTES}
 _SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
-_WORKS = {INFER_SHAPE.path: Work.QUERIES, BATCH_INFER_SHAPE.path: Work.BATCHES}
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
@@ -82,19 +74,17 @@ class Rpc(NamedTuple):
     def prepare(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request."""
         is_json, error, path = request.content_type == JSON_TYPE, _find_error(request), self.method.name
-        seconds = CALL_SECONDS
-        if _TIMEOUT in request.headers and error is None:
-            seconds = min(seconds, int(request.headers[_TIMEOUT]) / 1000)
+        seconds = min(CALL_SECONDS, request.find_number(_TIMEOUT, _LONG_MILLISECONDS) / 1000)
         max_bytes = _SMALL.get(path, self.max_bytes if not is_json else 4 * self.max_bytes // 3 + MAX_QUESTION_BYTES)
-        factor = JSON_MEMORY_FACTOR if path in _SMALL else _LARGE_JSON_MEMORY_FACTOR
         return Exchange(
             path,
             partial(self.respond, is_json),
             max_bytes,
-            factor if is_json else MEMORY_FACTOR,
-            seconds,
-            _WORKS.get(path, Work.TENSORS),
-            error,
+            _LARGE_JSON_MEMORY_FACTOR if is_json and path not in _SMALL else MEMORY_FACTOR,
+            json_bytes=max_bytes if is_json and path in _SMALL else 0,
+            seconds=seconds,
+            work=self.method.find_work(b""),
+            error=error,
         )
 
 
@@ -117,7 +107,7 @@ def _find_error(request: HttpRequest) -> HttpError | None:
     text = ""
     if request.headers.get(CONNECT_VERSION, b"1") != b"1":
         text = f"{CONNECT_VERSION.decode()} must be 1"
-    elif not NUMBER.fullmatch(request.headers.get(_TIMEOUT, b"0")):
+    elif request.find_number(_TIMEOUT) < 0:
         text = f"{_TIMEOUT.decode()} must be a number of at most ten digits"
     return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text) if text else None
 

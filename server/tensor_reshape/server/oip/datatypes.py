@@ -20,29 +20,33 @@ from tensor_reshape.server.oip.messages import InferTensor
 from tensor_reshape.wire.json_messages import shorten
 from tensor_reshape.wire.tensors import TensorView
 
-DATATYPES = {
-    "BOOL": DataType.BOOLEAN,
-    "UINT8": DataType.U8,
-    "UINT16": DataType.U16,
-    "UINT32": DataType.U32,
-    "UINT64": DataType.U64,
-    "INT8": DataType.I8,
-    "INT16": DataType.I16,
-    "INT32": DataType.I32,
-    "INT64": DataType.I64,
-    "FP16": DataType.F16,
-    "BF16": DataType.BF16,
-    "FP32": DataType.F32,
-    "FP64": DataType.F64,
-}
+# The names in the protocol, the field of `InferTensorContents` that contains the elements, and the code for the module
+# `struct`. The elements of the data types without a field cannot be sent as numbers.
+_ROWS = (
+    ("BOOL", DataType.BOOLEAN, "bool_contents", "?"),
+    ("UINT8", DataType.U8, "uint_contents", "B"),
+    ("UINT16", DataType.U16, "uint_contents", "H"),
+    ("UINT32", DataType.U32, "uint_contents", "I"),
+    ("UINT64", DataType.U64, "uint64_contents", "Q"),
+    ("INT8", DataType.I8, "int_contents", "b"),
+    ("INT16", DataType.I16, "int_contents", "h"),
+    ("INT32", DataType.I32, "int_contents", "i"),
+    ("INT64", DataType.I64, "int64_contents", "q"),
+    ("FP16", DataType.F16, "", ""),
+    ("BF16", DataType.BF16, "", ""),
+    ("FP32", DataType.F32, "fp32_contents", "f"),
+    ("FP64", DataType.F64, "fp64_contents", "d"),
+)
+DATATYPES = {name: data_type for name, data_type, *_ in _ROWS}
 """The data type for each name in the Open Inference Protocol, in the order of the protocol's table."""
 
 NAMES = {data_type: name for name, data_type in DATATYPES.items()}
 """The protocol's name of each data type. Data types without a name in the protocol are omitted."""
 
-BINARY_ONLY = frozenset({DataType.F16, DataType.BF16})
+BINARY_ONLY = frozenset(data_type for _, data_type, field, _ in _ROWS if not field)
 """The data types of the protocol whose elements cannot be sent as numbers."""
 
+_FORMS = {data_type: (field, code) for _, data_type, field, code in _ROWS}
 _SHOWN_CHARACTERS = 64
 _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 
@@ -76,20 +80,6 @@ def _explain(name: str) -> str:
     return f"For {_NAMELESS}, which have no name in this protocol, call tensor_reshape.v1.ReshapeService/Reshape"
 
 
-# The field of `InferTensorContents` that contains the elements of a datatype, and the code for the module `struct`.
-_FORMS = {
-    DataType.BOOLEAN: ("bool_contents", "?"),
-    DataType.I8: ("int_contents", "b"),
-    DataType.I16: ("int_contents", "h"),
-    DataType.I32: ("int_contents", "i"),
-    DataType.I64: ("int64_contents", "q"),
-    DataType.U8: ("uint_contents", "B"),
-    DataType.U16: ("uint_contents", "H"),
-    DataType.U32: ("uint_contents", "I"),
-    DataType.U64: ("uint64_contents", "Q"),
-    DataType.F32: ("fp32_contents", "f"),
-    DataType.F64: ("fp64_contents", "d"),
-}
 _INTEGERS = (frozenset({int}), "a whole number")
 # the Python types of the elements of each kind, and their description
 _ELEMENTS = {
