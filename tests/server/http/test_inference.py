@@ -10,7 +10,8 @@ from http_calls import Reply, connect, read_answer, request, write_request
 from http_servers import CONFIG, run_http
 from json_bodies import change_body, write_body
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER
+from tensor_reshape.server.http.applications import Application
+from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER, Message
 from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR
 from tensor_reshape.server.http.transcoder import MAX_JSON_BYTES
 from tensor_reshape.server.telemetry.metrics import CALLS, SharedCounters, list_methods
@@ -100,6 +101,24 @@ def test_unknown_model_is_not_found(address: str):
         assert (reply.code, reply.headers[REASON_HEADER]) == (404, Reason.MODEL_UNKNOWN)
 
 
+@pytest.mark.parametrize("path", ["any model", "any model/config", "any model/infer", "*", ""])
+async def test_path_without_a_slash_does_not_exist(path: str):
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(event: Message) -> None:
+        sent.append(event)
+
+    sent = list[Message]()
+    app = Application(CONFIG)
+    headers = [(b"host", b"localhost")]
+    for method in ("GET", "POST"):
+        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
+        await app(scope, receive, send)
+    app.end()
+    assert [event["status"] for event in sent if "status" in event] == [404, 404]
+
+
 def test_model_name_in_the_path_may_have_escapes(address: str):
     assert send_infer(address, write_body(), model="re%73hape").code == 200
     assert send_infer(address, write_body(), model="%ff%00").code == 404
@@ -111,6 +130,8 @@ def test_model_name_in_the_path_may_have_escapes(address: str):
         ("GET", "/v2/other", 404),
         ("POST", "/v2/x", 404),
         ("GET", "/v2/models", 404),
+        ("GET", "/v2/models//config", 404),
+        ("GET", "/v2/any%20model/config", 404),
         ("GET", "/v2/models/reshape/nothing", 404),
         ("GET", "/v2/models/reshape/versions/1/nothing", 404),
         ("GET", "/v2/models/a/b/c/d", 404),

@@ -26,7 +26,7 @@ from tensor_reshape.wire.json_messages import describe_message
 from tensor_reshape.wire.tensors import TensorView
 
 _MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
-_ANY = "/v2/models/NAME"  # stands for the path of any model
+_ANY = "any model"  # stands for the path of a model, and is no path itself
 _PATHS = {
     "/v2": ("GET", "ServerMetadata", ""),
     "/v2/models/stats": ("GET", "ModelStatistics", ""),
@@ -40,10 +40,11 @@ _PATHS = {
 
 def split_path(path: str) -> tuple[str, dict[str, str]]:
     """Returns the key of a path in the routes, and the name and the version of the model in the path."""
-    path = path.rstrip("/")
+    if path.startswith("/v2"):
+        path = path.rstrip("/")
     match = None if path in _PATHS else _MODEL.fullmatch(path)
     if match is None:
-        return path, {}
+        return path if path.startswith("/") else "", {}
     return _ANY + match["rest"], {"name": match["name"], "version": match["version"] or ""}
 
 
