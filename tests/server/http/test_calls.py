@@ -1,8 +1,10 @@
 """The life of a call over HTTP: its body, its work, its end, and its records."""
 
+import gc
 import logging
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -366,6 +368,35 @@ def test_bug_gets_500_without_its_text(caplog: pytest.LogCaptureFixture):
     assert (reply.code, reply.document["code"], reply.document["message"]) == (500, 13, "internal error")
     assert b"secret" not in reply.content
     assert "bug" in [record.message for record in caplog.records]
+
+
+class Document:
+    """A parsed body."""
+
+
+class RejectingService(SlowService):
+    """A service that rejects batches, and keeps weak references to their parsed bodies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.documents = list[weakref.ref[Document]]()
+
+    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        del request, is_over
+        document = Document()
+        self.documents.append(weakref.ref(document))
+        raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, f"not {type(document)}")
+
+
+def test_rejected_call_keeps_nothing_until_the_garbage_collection():
+    service = RejectingService()
+    gc.disable()
+    try:
+        with run_http(service=service) as running:
+            assert request(running.address, "POST", BATCH_PATH, write_batch(1), JSON).code == 403
+            await_that(lambda: service.documents[0]() is None)
+    finally:
+        gc.enable()
 
 
 def test_successful_call_returns_its_request_id(address: str):

@@ -303,6 +303,8 @@ class CallServer:
                 call.result = failure.result
                 log_failure(info, failure.result, call.began, failure.field, failure.detail)
                 reply = write_failure(failure, find_form(request), error)
+                # The frames refer to the work, which refers to the error. This circle would keep the parsed body.
+                error.__traceback__ = None
             call.response_messages, call.response_bytes = 1, reply.size
             await send_reply(request, send, reply, self._stall_seconds)
         finally:
