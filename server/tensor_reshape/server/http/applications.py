@@ -202,21 +202,25 @@ class Application:
         origin = request.find(b"origin")
         if origin.lower() in self._origins:
             request.reply_headers = {"access-control-allow-origin": origin, **_ALLOWED}
+        answer: Exchange | Reply
         try:
             answer = self._find_answer(request)
-        except Exception as bug:
-            error = bug
-            if not isinstance(error, HttpError):
-                _LOGGER.exception("bug")
-                error = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR)
-            if self._counters is not None:
-                self._counters.count_other(error.status.code)
-            log_outside(request.path, error.status.code, request.peer)
-            answer = write_failure(Failure(error.status, error.result), find_form(request), error)
+        except HttpError as error:
+            answer = self._reject(request, error)
+        except Exception:
+            _LOGGER.exception("bug")
+            answer = self._reject(request, HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR))
         if isinstance(answer, Reply):
             await send_reply(request, send, answer, self._config.stall_timeout_seconds)
         else:
             await self._calls.serve(request, send, answer)
+
+    def _reject(self, request: HttpRequest, error: HttpError) -> Reply:
+        """Records the error of a request that begins no call, and returns the response."""
+        if self._counters is not None:
+            self._counters.count_other(error.status.code)
+        log_outside(request.path, error.status.code, request.peer)
+        return write_failure(Failure(error.status, error.result), find_form(request), error)
 
     def _find_answer(self, request: HttpRequest) -> Exchange | Reply:
         """Returns a call that must be served, or the response to another request.
