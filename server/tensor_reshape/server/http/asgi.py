@@ -158,7 +158,7 @@ class HttpRequest:
 
     async def discard_body(self) -> None:
         """Reads the rest of the body for some seconds. A client that still sends would otherwise lose the response."""
-        if b"expect" in self.headers:  # the client waits for the status before it sends the body
+        if self.is_read or b"expect" in self.headers:  # the client waits for the status before it sends the body
             return
         with suppress(TimeoutError, ClientGoneError):
             async with asyncio.timeout(_DISCARD_SECONDS):
