@@ -56,8 +56,8 @@ def test_inference_protocol_errors_have_the_reason(
 NUMBERS = {"name": "data", "datatype": "FP32", "shape": [2, 3], "contents": {"fp32_contents": [1.0] * 7}}
 DIMS = {"name": "data_shape", "datatype": "INT64", "shape": [1, 2]}
 WRONG_INPUTS: dict[str, InferMessage] = {
-    "inputs[0].contents has 7 elements; the shape [2, 3] has 6": build_request(inputs=[NUMBERS], raw_input_contents=[]),
-    "inputs[0] has 28 bytes; FP32 of the shape [2, 3] has 24": build_request(payload=bytes(28)),
+    "inputs[0] has 7 elements; FP32 of the shape [2, 3] has 6": build_request(inputs=[NUMBERS], raw_input_contents=[]),
+    "inputs[0] has 27 bytes; FP32 of the shape [2, 3] has 24": build_request(payload=bytes(27)),
     "inputs[0].shape[0] is -1; a dim must be from 0 to 2^63 - 1": build_request(shape=(-1, 3)),
     "inputs[0].shape has 13 items; static_reshape takes up to 12": build_request(
         "static_reshape", [1] * 13, bytes(4), target="[1]"

@@ -7,6 +7,7 @@
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -41,6 +42,21 @@ class _Check(NamedTuple):
 
     passes: Callable[[object], bool]
     wanted: str
+
+
+class Checks(NamedTuple):
+    """What `check_values` checks in addition to the types of values.
+
+    Attributes:
+        max_entries: the maximum number of entries of a list or an object.
+        opaque: the full name of a message that may have any form.
+    """
+
+    max_entries: float = math.inf
+    opaque: str = ""
+
+
+_DEFAULT_CHECKS = Checks()
 
 
 class _Field(NamedTuple):
@@ -97,7 +113,7 @@ def read_message(
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
-    _check_values(document, cast("Descriptor", kind.DESCRIPTOR), path)
+    check_values(document, cast("Descriptor", kind.DESCRIPTOR), path)
     try:
         return json_format.ParseDict(document, kind(), ignores_unknown, max_recursion_depth=_MAX_DEPTH)
     except json_format.ParseError as error:
@@ -110,8 +126,8 @@ def read_message(
         raise reject_json(problem, path) from None
 
 
-def _check_values(value: object, kind: Descriptor, path: str) -> None:
-    """Checks the types of the values of a message.
+def check_values(value: object, kind: Descriptor, path: str = "", checks: Checks = _DEFAULT_CHECKS) -> None:
+    """Checks the types of the values of a message. Unknown names are left to the parser.
 
     protobuf would read an empty list as an empty message, drop characters of invalid base64, and take the lower bits of
     a number as an enum value. Its other errors would contain texts of Python.
@@ -124,31 +140,34 @@ def _check_values(value: object, kind: Descriptor, path: str) -> None:
     fields, numbers = _list_fields(kind), set[int]()
     for name, item in value.items():
         field = fields.get(name)
-        if field is None:  # the parser ignores or rejects it
+        if field is None:
             continue
         place = f"{path}.{name}" if path else name
         if field.number in numbers:
             raise reject_json(f"{place} is given twice", place)
         numbers.add(field.number)
         if item is not None:
-            _check_field(item, field, place)
+            _check_field(item, field, place, checks)
 
 
-def _check_field(value: object, field: _Field, path: str) -> None:
+def _check_field(value: Any, field: _Field, path: str, checks: Checks) -> None:  # noqa: ANN401 - of JSON
     if field.container is None:
-        _check_value(value, field, path)
-    elif not isinstance(value, field.container):
+        _check_value(value, field, path, checks)
+        return
+    if not isinstance(value, field.container):
         raise reject_json(f"{path} is not a JSON {'list' if field.container is list else 'object'}", path)
-    else:
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            _check_value(item, field, f"{path}[{key}]")
+    if len(value) > checks.max_entries:
+        raise reject_json(f"{path} has {len(value)} entries; at most {checks.max_entries} are allowed", path)
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        _check_value(item, field, f"{path}[{key}]", checks)
 
 
-def _check_value(value: object, field: _Field, path: str) -> None:
-    if field.kind is not None:
-        _check_values(value, field.kind, path)
-    elif field.check is not None and not field.check.passes(value):
-        raise reject_json(f"{path} is {_shorten(value)}, not {field.check.wanted}", path)
+def _check_value(value: object, field: _Field, path: str, checks: Checks) -> None:
+    if field.kind is None:
+        if field.check is not None and not field.check.passes(value):
+            raise reject_json(f"{path} is {shorten(value)}, not {field.check.wanted}", path)
+    elif field.kind.full_name != checks.opaque:
+        check_values(value, field.kind, path, checks)
 
 
 @cache
@@ -167,8 +186,9 @@ def _list_fields(kind: Descriptor) -> Mapping[str, _Field]:
     return fields
 
 
-def _shorten(value: object) -> str:
-    if isinstance(value, list | dict):  # such a value may be large and deep
+def shorten(value: object) -> str:
+    """Returns a short text for a JSON value. Lists and objects are only named, because they may be large and deep."""
+    if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value)
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
@@ -190,7 +210,8 @@ def _is_number(value: object) -> bool:
     return _NUMBER.fullmatch(value) is not None if isinstance(value, str) else type(value) in {int, float}
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Whether a value is text without half of a surrogate pair."""
     if not isinstance(value, str):
         return False
     try:
@@ -221,16 +242,16 @@ def write_json(document: object) -> bytes:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
-def describe_message(message: Message) -> Json:
-    """Returns a message as a JSON object whose 64-bit numbers are numbers."""
-    record: Json = json_format.MessageToDict(message)
+def describe_message(message: Message, **form: Any) -> Json:
+    """Returns a message as a JSON object whose 64-bit numbers are numbers. `form` has arguments of `MessageToDict`."""
+    record: Json = json_format.MessageToDict(message, **form)
     _restore_numbers(record, cast("Descriptor", message.DESCRIPTOR))
     return record
 
 
 def _restore_numbers(record: Json, kind: Descriptor) -> None:
     for name, value in record.items():
-        field = kind.fields_by_camelcase_name[name]
+        field = kind.fields_by_name.get(name) or kind.fields_by_camelcase_name[name]
         if field.cpp_type in _LONG_TYPES:
             record[name] = [int(item) for item in value] if isinstance(value, list) else int(value)
         elif field.message_type is not None and field.message_type.GetOptions().map_entry:
@@ -278,10 +299,10 @@ def _explain(text: str, root: str) -> tuple[str, str]:
 
 _CHECKS: Mapping[int, _Check] = {
     FieldDescriptor.TYPE_BOOL: _Check(lambda value: isinstance(value, bool), "true or false"),
-    FieldDescriptor.TYPE_STRING: _Check(_is_text, "valid text"),
+    FieldDescriptor.TYPE_STRING: _Check(is_text, "valid text"),
     FieldDescriptor.TYPE_BYTES: _Check(_is_base64, "base64"),
     FieldDescriptor.TYPE_ENUM: _Check(
-        lambda value: _is_text(value) or (type(value) is int and -(2**31) <= value < 2**31), "the name of a value"
+        lambda value: is_text(value) or (type(value) is int and -(2**31) <= value < 2**31), "the name of a value"
     ),
     **dict.fromkeys((FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32), _check_integer(-(2**31), 2**31 - 1)),
     **dict.fromkeys((FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64), _check_integer(-(2**63), 2**63 - 1)),

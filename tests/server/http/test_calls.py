@@ -1,8 +1,10 @@
 """The life of a call over HTTP: its body, its work, its end, and its records."""
 
+import gc
 import logging
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,7 +19,7 @@ from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, w
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.http import calls, transcoder
+from tensor_reshape.server.http import asgi, calls, transcoder
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
 from tensor_reshape.server.service.method_tables import QUERY_THREADS, IsOver, Work
 from waits import await_that
@@ -71,7 +73,7 @@ def await_used(running: RunningPort) -> None:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Discards the body of a rejected request for a short time only."""
-    monkeypatch.setattr(calls, "_DISCARD_SECONDS", 0.05)
+    monkeypatch.setattr(asgi, "_DISCARD_SECONDS", 0.05)
 
 
 @contextmanager
@@ -188,7 +190,7 @@ def test_chunked_body_without_memory_is_rejected():
         connection.sendall(CHUNKED + write_chunk(b" " * 20_000))
         code, body = read_answer(connection)
         assert (code, Reason.SERVER_BUSY.encode() in body) == (429, True)
-        other.leave()
+        running.admission.leave(other)
         running.await_free()
 
 
@@ -204,7 +206,7 @@ def test_body_without_memory_is_rejected_with_a_delay():
         others = [running.admission.enter(host, size) for host, size in (("a", 2), ("b", 2))]
         reply = post(running.address)
         for other in others:
-            other.leave()
+            running.admission.leave(other)
     assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
 
 
@@ -368,6 +370,35 @@ def test_bug_gets_500_without_its_text(caplog: pytest.LogCaptureFixture):
     assert "bug" in [record.message for record in caplog.records]
 
 
+class Document:
+    """A parsed body."""
+
+
+class RejectingService(SlowService):
+    """A service that rejects batches, and keeps weak references to their parsed bodies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.documents = list[weakref.ref[Document]]()
+
+    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        del request, is_over
+        document = Document()
+        self.documents.append(weakref.ref(document))
+        raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, f"not {type(document)}")
+
+
+def test_rejected_call_keeps_nothing_until_the_garbage_collection():
+    service = RejectingService()
+    gc.disable()
+    try:
+        with run_http(service=service) as running:
+            assert request(running.address, "POST", BATCH_PATH, write_batch(1), JSON).code == 403
+            await_that(lambda: service.documents[0]() is None)
+    finally:
+        gc.enable()
+
+
 def test_successful_call_returns_its_request_id(address: str):
     assert post(address, headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
     assert post(address).headers["x-request-id"]
@@ -478,18 +509,3 @@ def test_rejected_gate_leaves_no_place():
     with run_http(gates=[refuse()]) as running:
         assert post(running.address).code == 403
         assert (len(running.admission), running.admission.used_bytes) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("path", "method", "headers"),
-    [("/nosuch", "GET", {}), (INFER_PATH, "GET", {}), ("/v2", "GET", {"content-encoding": "gzip"})],
-    ids=["404", "405", "415"],
-)
-def test_request_that_begins_no_call_is_logged(
-    address: str, path: str, method: str, headers: dict[str, str], caplog: pytest.LogCaptureFixture
-):
-    with caplog.at_level(logging.INFO):
-        assert request(address, method, path, headers=headers).code in {404, 405, 415}
-        await_that(lambda: bool(find_records(caplog, "rejected")))
-    (line,) = find_records(caplog, "rejected")
-    assert (line["method"], line["code"]) == (path, "UNIMPLEMENTED")

@@ -18,7 +18,7 @@ def test_request_takes_a_place_and_memory_until_it_leaves():
     admission = Admission(4, 100)
     place = admission.enter("a", 30)
     assert (len(admission), admission.used_bytes) == (1, 30)
-    place.leave()
+    admission.leave(place)
     assert (len(admission), admission.used_bytes) == (0, 0)
 
 
@@ -41,7 +41,7 @@ def test_host_has_half_of_the_places():
 
 def test_single_place_is_for_any_host():
     admission = Admission(1, 100)
-    admission.enter("a", 1).leave()
+    admission.leave(admission.enter("a", 1))
     assert admission.enter("b", 1)
 
 
@@ -63,9 +63,9 @@ def test_host_has_half_of_the_memory():
 def test_only_request_of_a_host_may_have_most_of_the_memory():
     admission = Admission(8, 100)
     place = admission.enter("a", 60)
-    place.grow(75)
+    admission.grow(place, 75)
     with pytest.raises(LimitError):
-        place.grow(76)
+        admission.grow(place, 76)
     assert admission.used_bytes == 75
 
 
@@ -73,7 +73,7 @@ def test_growth_beyond_the_memory_keeps_the_size():
     admission = Admission(8, 100)
     place, _ = admission.enter("a", 10), admission.enter("b", 50)
     with pytest.raises(LimitError):
-        place.grow(51)
+        admission.grow(place, 51)
     assert (place.size, admission.used_bytes) == (10, 60)
 
 
@@ -89,7 +89,7 @@ async def test_place_is_free_only_after_its_work():
     admission = Admission(8, 100)
     place = admission.enter("a", 10)
     place.work = work = asyncio.get_running_loop().create_future()
-    place.leave()
+    admission.leave(place)
     assert (len(admission), admission.used_bytes) == (1, 10)
     work.set_result(None)
     await asyncio.sleep(0)
@@ -100,5 +100,5 @@ def test_hosts_that_left_are_forgotten():
     admission = Admission(8, 100)
     places: list[Place] = [admission.enter(f"host {number}", 1) for number in range(8)]
     for place in places:
-        place.leave()
+        admission.leave(place)
     assert (admission._requests, admission._bytes) == ({}, {})

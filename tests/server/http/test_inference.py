@@ -10,9 +10,12 @@ from http_calls import Reply, connect, read_answer, request, write_request
 from http_servers import CONFIG, run_http
 from json_bodies import change_body, write_body
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER
+from tensor_reshape.server.http.applications import Application
+from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER, Message
+from tensor_reshape.server.http.calls import JSON_MEMORY_FACTOR, MEMORY_FACTOR
 from tensor_reshape.server.http.transcoder import MAX_JSON_BYTES
 from tensor_reshape.server.telemetry.metrics import CALLS, SharedCounters, list_methods
+from waits import await_that
 
 INFER = "/v2/models/reshape/infer"
 
@@ -51,7 +54,7 @@ def test_metadata_has_the_values_of_the_protocol(address: str):
 
 def test_repository_index_is_a_list(address: str):
     listed = request(address, "POST", "/v2/repository/index", b"{}").document
-    assert {"name": "reshape", "version": "1", "state": "READY"} in listed
+    assert {"name": "reshape", "version": "1", "state": "READY", "reason": ""} in listed
 
 
 def test_statistics_count_requests():
@@ -98,6 +101,24 @@ def test_unknown_model_is_not_found(address: str):
         assert (reply.code, reply.headers[REASON_HEADER]) == (404, Reason.MODEL_UNKNOWN)
 
 
+@pytest.mark.parametrize("path", ["any model", "any model/config", "any model/infer", "*", ""])
+async def test_path_without_a_slash_does_not_exist(path: str):
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(event: Message) -> None:
+        sent.append(event)
+
+    sent = list[Message]()
+    app = Application(CONFIG)
+    headers = [(b"host", b"localhost")]
+    for method in ("GET", "POST"):
+        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
+        await app(scope, receive, send)
+    app.end()
+    assert [event["status"] for event in sent if "status" in event] == [404, 404]
+
+
 def test_model_name_in_the_path_may_have_escapes(address: str):
     assert send_infer(address, write_body(), model="re%73hape").code == 200
     assert send_infer(address, write_body(), model="%ff%00").code == 404
@@ -109,6 +130,8 @@ def test_model_name_in_the_path_may_have_escapes(address: str):
         ("GET", "/v2/other", 404),
         ("POST", "/v2/x", 404),
         ("GET", "/v2/models", 404),
+        ("GET", "/v2/models//config", 404),
+        ("GET", "/v2/any%20model/config", 404),
         ("GET", "/v2/models/reshape/nothing", 404),
         ("GET", "/v2/models/reshape/versions/1/nothing", 404),
         ("GET", "/v2/models/a/b/c/d", 404),
@@ -163,6 +186,14 @@ def test_body_above_the_message_limit_is_rejected():
 )
 def test_length_of_the_json_is_checked(address: str, length: str, code: int):
     assert request(address, "POST", INFER, write_body(), {LENGTH_HEADER: length}).code == code
+
+
+def test_json_before_bytes_reserves_memory_as_json():
+    with run_http() as running, connect(running.address) as connection:
+        lengths = b"Inference-Header-Content-Length: 1000", b"Content-Length: 11000"
+        connection.sendall(b"\r\n".join((f"POST {INFER} HTTP/1.1".encode(), b"Host: localhost", *lengths, b"", b"")))
+        await_that(lambda: running.admission.used_bytes > 0)
+        assert running.admission.used_bytes == 1000 * JSON_MEMORY_FACTOR + 10_000 * MEMORY_FACTOR
 
 
 def test_json_above_its_limit_is_rejected(address: str):

@@ -279,7 +279,7 @@ def test_task_is_repeated_after_a_bug(caplog: pytest.LogCaptureFixture):
         calls.release()
         raise ValueError
 
-    port._tasks.append((0.001, fail))
+    port.app.tasks.append((0.001, fail))
     port.start()
     for _ in range(3):
         assert calls.acquire(timeout=WAIT_SECONDS)

@@ -87,10 +87,16 @@ def find_rpc(path: str = INFER_PATH) -> Rpc:
     return RPCS[path]
 
 
+def respond(body: bytes, path: str = INFER_PATH, *, is_json: bool = True) -> bytes:
+    """Returns the response to a body without a server."""
+    reply = find_rpc(path).respond(is_json, body, lambda: False)
+    assert reply is not None
+    return bytes(reply.parts[0])
+
+
 def infer(body: bytes, path: str = INFER_PATH) -> object:
     """Returns the response to JSON without a server."""
-    (part,) = find_rpc(path).respond(True, body, lambda: False).parts
-    return json.loads(bytes(part))
+    return json.loads(respond(body, path))
 
 
 def reject(path: str, body: bytes) -> ReshapeError:
@@ -247,23 +253,23 @@ def test_json_that_is_not_utf8_is_rejected_with_its_position(address: str):
 
 def test_json_query_has_the_same_result_on_event_loop_and_threads():
     body = write_json(QUESTION)
-    assert find_rpc().respond_light(True, body) == find_rpc().respond(True, body, lambda: False)
+    assert find_rpc().respond(True, body, None) == find_rpc().respond(True, body, lambda: False)
 
 
 def test_long_json_is_not_parsed_on_the_event_loop():
-    assert find_rpc().respond_light(True, write_json(QUESTION).ljust(LIGHT_JSON_BYTES)) is not None
-    assert find_rpc().respond_light(True, write_json(QUESTION).ljust(LIGHT_JSON_BYTES + 1)) is None
+    assert find_rpc().respond(True, write_json(QUESTION).ljust(LIGHT_JSON_BYTES), None) is not None
+    assert find_rpc().respond(True, write_json(QUESTION).ljust(LIGHT_JSON_BYTES + 1), None) is None
 
 
 def describe(message: bytes, *, is_json: bool) -> object:
     """Returns the result of a query, or the parts of its rejection."""
     try:
-        (part,) = find_rpc().respond(is_json, message, lambda: False).parts
+        part = respond(message, is_json=is_json)
     except ReshapeError as rejection:
         return rejection.reason, rejection.field, rejection.message, rejection.metadata
     if is_json:
-        return json_format.Parse(bytes(part), reshape_pb2.InferShapeResponse())
-    return reshape_pb2.InferShapeResponse.FromString(bytes(part))
+        return json_format.Parse(part, reshape_pb2.InferShapeResponse())
+    return reshape_pb2.InferShapeResponse.FromString(part)
 
 
 @examples(60)
@@ -277,7 +283,7 @@ def test_json_response_equals_the_converted_protobuf_response(asked: ShapeReques
 def test_repeated_json_query_is_served_from_the_cache():
     service = ReshapeService(DEFAULT_LIMITS)
     rpcs = build_rpcs(service.methods.unary, 1 << 20)
-    replies = [rpcs[INFER_PATH].respond_light(True, write_json(QUESTION)) for _ in range(3)]
+    replies = [rpcs[INFER_PATH].respond(True, write_json(QUESTION), None) for _ in range(3)]
     assert replies[0] == replies[1] == replies[2]
     assert (service.lookups.misses, service.lookups.hits) == (1, 2)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from json_bodies import change_body, write_body
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.json_bodies import InferBody, read_infer_request
 from tensor_reshape.server.oip.requests import read_request
@@ -143,7 +143,7 @@ def test_element_of_another_json_type_is_rejected(datatype: str, literal: str, t
 
 
 @pytest.mark.parametrize(
-    "data", [[[1, 2], [3, 4, 5, 6]], [[1, 2, 3], 4], [[[1, 2, 3], [4, 5, 6]]], [[1, 2], [3, 4], [5, 6]]]
+    "data", [{}, 1, "x", [[1, 2], [3, 4, 5, 6]], [[1, 2, 3], 4], [[[1, 2, 3], [4, 5, 6]]], [[1, 2], [3, 4], [5, 6]]]
 )
 def test_nested_lists_of_another_shape_are_rejected(data: object):
     reason, field, text = describe(write_body(data=data))
@@ -152,8 +152,10 @@ def test_nested_lists_of_another_shape_are_rejected(data: object):
 
 
 def test_wrong_number_of_elements_is_rejected():
-    text = "inputs[0].data has 5 elements; the shape [2, 3] has 6"
-    assert describe(write_body(data=[0] * 5)) == (Reason.DATA_SIZE_MISMATCH, "inputs[0].data", text)
+    with pytest.raises(InvalidRequestError) as caught:
+        read_request(read(write_body(data=[0] * 5)).request, DEFAULT_LIMITS)
+    assert (caught.value.reason, caught.value.field) == (Reason.DATA_SIZE_MISMATCH, "inputs[0]")
+    assert caught.value.message == "inputs[0] has 5 elements; FP32 of the shape [2, 3] has 6"
 
 
 def test_negative_dim_is_left_to_the_rules():
@@ -246,10 +248,6 @@ def test_missing_field_of_an_input_is_named(field: str, is_null: bool):
     assert describe(change_body(write_body(), inputs=[first])) == wanted
 
 
-def test_missing_name_of_an_output_is_named():
-    assert describe(change_body(write_body(), outputs=[{}]))[:2] == (Reason.FIELD_MISSING, "outputs[0].name")
-
-
 @pytest.mark.parametrize("value", ["null", "{}", "[]", "[[{}]]", "1e400", "NaN", str(2**70), '"\\ud800"', "true"])
 def test_unknown_parameter_may_have_any_value(value: str):
     unknown = {"priority": "HERE", "\ud800": "HERE"}
@@ -264,39 +262,16 @@ def test_unknown_parameter_may_have_any_value(value: str):
 def test_parameter_of_another_model_is_ignored():
     body = change_body(write_body(), parameters={"operation": 1})
     assert not read(body).request.message.parameters
-    assert describe(body, "infer_shape")[1] == "parameters[operation]"
+    assert read(body, model="infer_shape").request.message.parameters
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("special_zero", None, "is null, not true or false"),
-        ("special_zero", 1, "is 1, not true or false"),
-        ("shape", {}, "is an object, not valid text"),
-        ("shape", 2**70, f"is {2**70}, not valid text"),
-        ("shape", "\ud800", r'is "\ud800", not valid text'),
-        ("binary_data_output", 1, "is 1, not true or false"),
-    ],
-)
-def test_known_parameter_of_a_request_is_checked(key: str, value: object, text: str):
-    field = f"parameters[{key}]"
-    body = change_body(write_body(), parameters={key: value})
-    assert describe(body) == (Reason.PARAMETER_INVALID, field, f"{field} {text}")
-
-
-@pytest.mark.parametrize(
-    ("item", "text"),
-    [
-        ("x", 'is "x", not a whole number'),
-        (True, "is true, not a whole number"),
-        (1.0, "is 1.0, not a whole number"),
-        ([[1]], "is a list, not a whole number"),
-        (2**63, f"is {2**63}, which does not fit into INT64"),
-    ],
-)
-def test_item_of_a_requested_shape_is_checked(item: object, text: str):
-    field = "parameters[shape][1]"
-    assert describe(write_body(target=[1, item])) == (Reason.PARAMETER_INVALID, field, f"{field} {text}")
+@pytest.mark.parametrize("value", [None, 1, {}, 2**70, "\ud800", [[1]], ["x"], [1.0], [True], [2**63]])
+@pytest.mark.parametrize("key", ["special_zero", "shape"])
+def test_parameter_of_a_wrong_type_is_rejected(key: str, value: object):
+    body = change_body(write_body(), parameters={"shape": [1], key: value})
+    with pytest.raises(InvalidRequestError) as caught:
+        read_request(read(body).request, DEFAULT_LIMITS)
+    assert (caught.value.reason, caught.value.field) == (Reason.PARAMETER_INVALID, f"parameters[{key}]")
 
 
 @pytest.mark.parametrize("value", [True, None, "24", 24.0, [24]])
@@ -344,19 +319,18 @@ def test_unavailable_parameter_of_a_tensor_is_rejected(key: str, value: object):
         (b'{"model_name":["reshape"]}', "model_name", "model_name differs from the path"),
         (b'{"id":1}', "id", "id is 1, not valid text"),
         (b'{"id":"\\ud800"}', "id", r'id is "\ud800", not valid text'),
-        (b'{"parameters":[]}', "parameters", "parameters is a list, not an object"),
-        (b'{"inputs":{}}', "inputs", "inputs is an object, not a list"),
-        (b'{"inputs":[[]]}', "inputs[0]", "inputs[0] is a list, not an object"),
-        (b'{"inputs":[null]}', "inputs[0]", "inputs[0] is null, not an object"),
-        (b'{"inputs":[1]}', "inputs[0]", "inputs[0] is 1, not an object"),
-        (b'{"outputs":[[]]}', "outputs[0]", "outputs[0] is a list, not an object"),
+        (b'{"parameters":[]}', "parameters", "parameters is not a JSON object"),
+        (b'{"inputs":{}}', "inputs", "inputs is not a JSON list"),
+        (b'{"inputs":[[]]}', "inputs[0]", "inputs[0] is not a JSON object"),
+        (b'{"inputs":[null]}', "inputs[0]", "inputs[0] is not a JSON object"),
+        (b'{"inputs":[1]}', "inputs[0]", "inputs[0] is not a JSON object"),
+        (b'{"outputs":[[]]}', "outputs[0]", "outputs[0] is not a JSON object"),
         (write_body(name=1), "inputs[0].name", "inputs[0].name is 1, not valid text"),
-        (write_body(shape="x"), "inputs[0].shape", 'inputs[0].shape is "x", not a list'),
+        (write_body(shape="x"), "inputs[0].shape", "inputs[0].shape is not a JSON list"),
         (write_body(shape=[1, "x"]), "inputs[0].shape[1]", 'inputs[0].shape[1] is "x", not a whole number'),
-        (write_body(shape=[1.0]), "inputs[0].shape[0]", "inputs[0].shape[0] is 1.0, not a whole number"),
-        (write_body(shape=[2**63]), "inputs[0].shape[0]", "which does not fit into INT64"),
-        (write_body(data={}), "inputs[0].data", "inputs[0].data is an object, not a list"),
-        (write_body(parameters=1), "inputs[0].parameters", "inputs[0].parameters is 1, not an object"),
+        (write_body(shape=[1.5]), "inputs[0].shape[0]", "inputs[0].shape[0] is 1.5, not a whole number"),
+        (write_body(shape=[2**63]), "inputs[0].shape[0]", f"is {2**63}, not a whole number from {-(2**63)} to "),
+        (write_body(parameters=1), "inputs[0].parameters", "inputs[0].parameters is not a JSON object"),
     ],
 )
 def test_value_of_a_wrong_type_is_rejected_with_its_field(body: bytes, field: str, text: str):
@@ -415,33 +389,24 @@ def test_deep_values_are_rejected_or_ignored(depth: int):
 
 
 @pytest.mark.parametrize(
-    ("body", "reason", "field", "have", "limit"),
+    ("body", "field"),
     [
-        (b'{"inputs":[{},{},{},{}]}', Reason.INPUT_INVALID, "inputs", 4, 3),
-        (change_body(write_body(), outputs=[{}] * 2), Reason.OUTPUT_INVALID, "outputs", 2, 1),
-        (write_body(shape=[1] * 65), Reason.RANK_LIMIT_EXCEEDED, "inputs[0].shape", 65, 64),
-        (write_body(target=[1] * 65), Reason.RANK_LIMIT_EXCEEDED, "parameters[shape]", 65, 64),
+        (b'{"inputs":[%b{}]}' % (b"{}," * 256), "inputs"),
+        (change_body(write_body(), outputs=[{}] * 257), "outputs"),
+        (write_body(shape=[1] * 257), "inputs[0].shape"),
+        (change_body(write_body(), parameters=dict.fromkeys(map(str, range(257)))), "parameters"),
+        (write_body(parameters=dict.fromkeys(map(str, range(257)))), "inputs[0].parameters"),
         (
-            change_body(write_body(), parameters=dict.fromkeys(map(str, range(65)))),
-            *(Reason.PARAMETER_INVALID, "parameters", 65, 64),
-        ),
-        (
-            write_body(parameters=dict.fromkeys(map(str, range(65)))),
-            *(Reason.PARAMETER_INVALID, "inputs[0].parameters", 65, 64),
-        ),
-        (
-            change_body(write_body(), outputs=[{"name": "", "parameters": dict.fromkeys(map(str, range(65)))}]),
-            *(Reason.PARAMETER_INVALID, "outputs[0].parameters", 65, 64),
+            change_body(write_body(), outputs=[{"name": "", "parameters": dict.fromkeys(map(str, range(257)))}]),
+            "outputs[0].parameters",
         ),
     ],
-    ids=["inputs", "outputs", "dims", "items", "parameters", "parameters of an input", "parameters of an output"],
+    ids=["inputs", "outputs", "dims", "parameters", "parameters of an input", "parameters of an output"],
 )
-def test_count_above_its_limit_is_rejected(body: bytes, reason: Reason, field: str, have: int, limit: int):
+def test_count_above_its_limit_is_rejected(body: bytes, field: str):
     rejection = find_rejection(body)
-    assert isinstance(rejection, LimitError if reason is Reason.RANK_LIMIT_EXCEEDED else InvalidRequestError)
-    assert (rejection.reason, rejection.field) == (reason, field)
-    assert rejection.message == f"{field} has {have} entries; at most {limit} are allowed"
-    assert rejection.metadata == {"have": str(have), "limit": str(limit)}
+    assert (rejection.reason, rejection.field) == (Reason.MESSAGE_MALFORMED, field)
+    assert rejection.message == f"{field} has 257 entries; at most 256 are allowed"
 
 
 @pytest.mark.parametrize("part", ["{}", '{"":0}', "[0]"])

@@ -36,14 +36,20 @@ def test_longest_raw_contents_are_taken_as_the_tensor_data():
 
 
 def test_inference_request_with_two_ids_is_not_cacheable():
-    assert [split(raw).find_spans() for raw in (RAW + b"\x1a\x01x", b"\x1a\x01x")] == [None, None]
+    assert split(RAW + b"\x1a\x01x").find_spans() is None
 
 
 def test_inference_cache_key_without_data_excludes_only_the_id():
-    id_begin = RAW.index(b"\x1a")
-    assert split(RAW).find_whole() == Spans(id_begin, id_begin + 7, len(RAW), 0)
-    assert split(b"\x12\x011").find_whole() == Spans(0, 0, 3, 0)
-    assert split(RAW + b"\x1a\x01x").find_whole() is None
+    query = RAW.replace(b"reshape", b"infer_shape").replace(b"\x0a\x07infer", b"\x0a\x0binfer")
+    id_begin = query.index(b"\x1a")
+    assert split(query).find_spans() == Spans(id_begin, id_begin + 7, len(query), 0)
+    assert split(b"\x12\x011").find_spans() == Spans(0, 0, 3, 0)
+    assert split(query + b"\x1a\x01x").find_spans() is None
+
+
+def test_large_header_is_not_searched_in_the_cache():
+    assert split(RAW + b"\x12\x7f" + bytes(127)).find_spans() is not None
+    assert split(RAW + (b"\x12\x7f" + bytes(127)) * 16).find_spans() is None
 
 
 def test_last_model_name_in_an_inference_message_applies():

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
-from typing import TypeAlias
 
 from tensor_reshape.explorer.drawings import draw_question
 from tensor_reshape.runtime.addresses import is_local
@@ -32,31 +31,22 @@ from tensor_reshape.server.http.asgi import (
     Reply,
     Scope,
     Send,
+    find_form,
     repeat,
     reply_json,
     write_failure,
-    write_inference,
-    write_status,
 )
 from tensor_reshape.server.http.calls import (
     CLOSE,
-    JSON_MEMORY_FACTOR,
     CallServer,
-    ClientGoneError,
     Exchange,
     HttpCounters,
-    discard_body,
+    HttpRoute,
     find_guard,
     send_reply,
 )
-from tensor_reshape.server.http.inference import InferenceRoutes
-from tensor_reshape.server.http.transcoder import (
-    MAX_QUESTION_BYTES,
-    build_rpcs,
-    check_encoding,
-    decode_json,
-    find_form,
-)
+from tensor_reshape.server.http.inference import InferenceRoutes, split_path
+from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES, build_rpcs, decode_json
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.security.access import Access
@@ -97,11 +87,8 @@ _PORT = re.compile(":[0-9]{0,5}$")
 _CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
 _LOGGER = logging.getLogger(__name__)
 
-Route: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
-"""Returns a call that must be served, or a response."""
 
-
-def read_files() -> dict[str, Route]:
+def read_files() -> dict[str, HttpRoute]:
     """Returns the routes of the page's files. The files have no validator, so browsers load them at each visit."""
     headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
     replies = {
@@ -122,6 +109,7 @@ class Application:
         is_serving: whether the server will continue to accept calls.
         admission: the places and the memory of the process.
         access: the certificates, tokens and permissions.
+        tasks: functions that the event loop calls again and again, with their intervals in seconds.
     """
 
     def __init__(
@@ -154,7 +142,8 @@ class Application:
         passed = Gates((*self.access.gates, *gates, *build_quotas(config)))
         self._calls = CallServer(config, passed, self._call_logs.logs, self._counters)
         self.admission = self._calls.admission
-        self._keeper: asyncio.Task[None] | None = None
+        self.tasks: list[tuple[float, Callable[[], object]]] = [(RELOAD_SECONDS, self._keep_house)]
+        self._running: list[asyncio.Task[None]] = []  # a reference keeps a task alive
         listen = config.http_listen
         # The names that the Host header may have. An empty set allows any name.
         self._hosts = frozenset[str]()
@@ -163,30 +152,27 @@ class Application:
         self._origins = frozenset(config.http_allow_origin)
         unary = (*service.methods.unary, build_info_method(describe_server(config)))
         max_bytes = config.max_message_bytes
-        self._inference = InferenceRoutes(Inference(service, config.limits), max_bytes, lambda: self.is_serving)
-        self._posts: dict[str, Route] = {path: rpc.prepare for path, rpc in build_rpcs(unary, max_bytes).items()}
-        self._posts[DRAWING_PATH] = self._prepare_drawing
-        self._gets: dict[str, Route] = {
-            **read_files(),
-            "/healthz": lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"}),
-            "/readyz": lambda _: self._report_readiness(),
+        inference = InferenceRoutes(Inference(service, config.limits), max_bytes, lambda: self.is_serving)
+        # the HTTP method of each path, and its route
+        self._routes: dict[str, tuple[str, HttpRoute]] = {
+            **{path: ("POST", rpc.prepare) for path, rpc in build_rpcs(unary, max_bytes).items()},
+            DRAWING_PATH: ("POST", self._prepare_drawing),
+            **inference.routes,
+            **{path: ("GET", route) for path, route in read_files().items()},
+            "/healthz": ("GET", lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"})),
+            "/readyz": ("GET", lambda _: self._report_readiness()),
         }
         # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
         if not config.authenticates:
             openapi = files(__package__) / "openapi.json"
-            self._gets[OPENAPI_PATH] = lambda _: Reply(HTTPStatus.OK, (openapi.read_bytes(),))
+            self._routes[OPENAPI_PATH] = ("GET", lambda _: Reply(HTTPStatus.OK, (openapi.read_bytes(),)))
             if scrape is not None:
-                self._gets["/metrics"] = lambda _: scrape()
-
-    @property
-    def grace_seconds(self) -> int:
-        """Seconds that running calls may take to finish when the server stops."""
-        return max(1, round(self._config.shutdown_grace_seconds))
+                self._routes["/metrics"] = ("GET", lambda _: scrape())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request, or the life cycle of the process."""
-        if self._keeper is None:
-            self._keeper = asyncio.get_running_loop().create_task(repeat(RELOAD_SECONDS, self._keep_house))
+        if not self._running:
+            self._running = [asyncio.ensure_future(repeat(*task)) for task in self.tasks]
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
@@ -216,28 +202,31 @@ class Application:
         origin = request.find(b"origin")
         if origin.lower() in self._origins:
             request.reply_headers = {"access-control-allow-origin": origin, **_ALLOWED}
-        seconds = self._config.stall_timeout_seconds
+        answer: Exchange | Reply
         try:
-            reply = await self._answer(request, send)
-            if reply is not None:
-                await send_reply(request, send, reply, seconds)
-        except ClientGoneError:
-            pass
+            answer = self._find_answer(request)
         except HttpError as error:
-            if self._counters is not None:
-                self._counters.count_other(error.status.code)
-            log_outside(request.path, error.status.code, request.peer)
-            is_read = await discard_body(request)
-            form = write_inference if request.path.startswith("/v2") else find_form(request)
-            reply = write_failure(Failure(error.status, error.result), form, error)
-            await send_reply(request, send, reply if is_read else reply.add_headers(CLOSE), seconds)
+            answer = self._reject(request, error)
+        except Exception:
+            _LOGGER.exception("bug")
+            answer = self._reject(request, HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR))
+        if isinstance(answer, Reply):
+            await send_reply(request, send, answer, self._config.stall_timeout_seconds)
+        else:
+            await self._calls.serve(request, send, answer)
 
-    async def _answer(self, request: HttpRequest, send: Send) -> Reply | None:
-        """Serves a call and returns None, or returns the response to another request.
+    def _reject(self, request: HttpRequest, error: HttpError) -> Reply:
+        """Records the error of a request that begins no call, and returns the response."""
+        if self._counters is not None:
+            self._counters.count_other(error.status.code)
+        log_outside(request.path, error.status.code, request.peer)
+        return write_failure(Failure(error.status, error.result), find_form(request), error)
+
+    def _find_answer(self, request: HttpRequest) -> Exchange | Reply:
+        """Returns a call that must be served, or the response to another request.
 
         Raises:
             HttpError: the response is an error, and no call begins.
-            ClientGoneError: the client has disconnected.
         """
         guard = find_guard(request)
         length = request.length
@@ -252,31 +241,15 @@ class Application:
         self._check_origin(request)
         if request.method == "OPTIONS" and request.find(b"origin").lower() in self._origins:
             return Reply(HTTPStatus.NO_CONTENT, (b"",), "")
-        try:
-            answer = self._find_route(request)(request)
-        except HttpError:
-            raise
-        except Exception:
-            _LOGGER.exception("bug")
-            raise HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL, INTERNAL_ERROR) from None
-        if isinstance(answer, Reply):
-            is_read = await discard_body(request)
-            return answer if is_read else answer.add_headers(CLOSE)
-        await self._calls.serve(request, send, answer)
-        return None
-
-    def _find_route(self, request: HttpRequest) -> Route:
-        path = request.path
-        routes = {"GET": self._gets, "POST": self._posts}.get(request.method, {})
-        if path in routes:
-            return routes[path]
-        if path.startswith("/v2"):
-            return self._inference.prepare
-        allowed = [name for name, others in (("GET, HEAD", self._gets), ("POST", self._posts)) if path in others]
-        if allowed:
-            text = f"this path supports only {allowed[0]}"
-            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed[0]})
-        raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
+        path, _ = split_path(request.path)
+        if path not in self._routes:
+            raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
+        method, route = self._routes[path]
+        if request.method != method:
+            allowed = "GET, HEAD" if method == "GET" else method
+            text = f"this path supports only {allowed}"
+            raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "UNIMPLEMENTED", text, headers={"allow": allowed})
+        return route(request)
 
     def _check_origin(self, request: HttpRequest) -> None:
         """Checks the Host and Origin headers.
@@ -302,11 +275,13 @@ class Application:
 
     def _prepare_drawing(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
-        check_encoding(request)
-        path, factor = INFER_SHAPE.path, JSON_MEMORY_FACTOR
-        return Exchange(path, write_status, self._draw, lambda _: None, MAX_QUESTION_BYTES, factor, work=Work.QUERIES)
+        del request
+        size = MAX_QUESTION_BYTES
+        return Exchange(INFER_SHAPE.path, self._draw, size, json_bytes=size, work=Work.QUERIES)
 
-    def _draw(self, body: bytes, is_over: IsOver) -> Reply:
+    def _draw(self, body: bytes, is_over: IsOver | None) -> Reply | None:
+        if is_over is None:
+            return None
         question = read_question(read_message(reshape_pb2.InferShapeRequest, parse_json(decode_json(body))))
         drawing = draw_question(
             question, lambda asked: self._service.infer(lambda: asked, lambda answer: answer, is_over)

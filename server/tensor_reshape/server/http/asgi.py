@@ -2,8 +2,8 @@
 
 - An error of the API is a `google.rpc.Status` as JSON, with the same details as over gRPC. Connect and the Open
   Inference Protocol have other forms.
-- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect has the same table. The only
-  exception is a body above the size limit, which gets the status 413.
+- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect has the same table. The exceptions
+  are a body above the size limit, which gets the status 413, and a body that arrives too slowly, which gets 408.
 - Two entries of gRPC's trailing metadata become headers: the request id, and the retry delay as `Retry-After`.
 """
 
@@ -12,7 +12,8 @@ import base64
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from http import HTTPStatus
 from types import MappingProxyType
@@ -28,7 +29,7 @@ from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import Metadata
 from tensor_reshape.server.calls.statuses import Failure, StatusError
 from tensor_reshape.wire.json_messages import write_json
-from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, PUSHBACK_KEY, REQUEST_ID_KEY, Status
+from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY, REQUEST_ID_KEY, Status
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -36,12 +37,16 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-_LENGTH = re.compile(b"[0-9]{1,10}")
+_NUMBER = re.compile(b"[0-9]{1,10}")
+_DISCARD_SECONDS = 5.0
 _LINE_BYTES = 24  # a request line has some more bytes than its target
 _LOGGER = logging.getLogger(__name__)
 
 
 JSON_TYPE, PROTO_TYPE, BINARY_TYPE = "application/json", "application/proto", "application/octet-stream"
+
+CONNECT_VERSION = b"connect-protocol-version"
+"""The header of requests that use the Connect protocol."""
 
 REASON_HEADER = "tensor-reshape-reason"
 """The header with the permanent reason of an error of the Open Inference Protocol."""
@@ -72,6 +77,7 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 )
 """The HTTP status of each gRPC code, from google/rpc/code.proto."""
 
+_REASON_CODES: Mapping[str, int] = {Reason.MESSAGE_TOO_LARGE: 413, Reason.STALLED: 408}
 _DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
 _CONNECT_CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
 
@@ -86,6 +92,7 @@ class HttpRequest:
         path: the path, without escapes.
         headers: the values of the headers, by their names in lower case. The last value of a name counts.
         reply_headers: further headers of the response.
+        is_read: whether the rest of the body is not needed, for example because the whole body has arrived.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -95,10 +102,16 @@ class HttpRequest:
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.reply_headers: Mapping[str, str] = {}
+        self.is_read = False
 
     def find(self, name: bytes) -> str:
         """Returns the value of a header, or an empty text without it."""
         return self.headers.get(name, b"").decode("latin-1")
+
+    def find_number(self, name: bytes, default: int = 0) -> int:
+        """Returns the number in a header, or -1 if the header is not a number of at most ten digits."""
+        value = self.headers.get(name, b"%d" % default)
+        return int(value) if _NUMBER.fullmatch(value) else -1
 
     @cached_property
     def content_type(self) -> str:
@@ -110,8 +123,8 @@ class HttpRequest:
         """The size of the body, or None if the body has chunks. A number of more than ten digits counts as 10^10."""
         if b"transfer-encoding" in self.headers:
             return None
-        length = self.headers.get(b"content-length", b"0")
-        return int(length) if _LENGTH.fullmatch(length) else 10**10
+        length = self.find_number(b"content-length")
+        return length if length >= 0 else 10**10
 
     @property
     def head_size(self) -> int:
@@ -129,6 +142,32 @@ class HttpRequest:
         """The headers as gRPC metadata. Headers that gRPC does not accept are omitted."""
         pairs = ((name.decode("latin-1"), value) for name, value in self.scope["headers"])
         return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
+
+    async def stream_body(self) -> AsyncIterator[bytes]:
+        """Yields the parts of the body.
+
+        Raises:
+            ClientGoneError: the client has disconnected.
+        """
+        while not self.is_read:
+            event = await self.receive()
+            if event["type"] == "http.disconnect":
+                raise ClientGoneError
+            self.is_read = not event.get("more_body", False)
+            yield event.get("body", b"")
+
+    async def discard_body(self) -> None:
+        """Reads the rest of the body for some seconds. A client that still sends would otherwise lose the response."""
+        if self.is_read or b"expect" in self.headers:  # the client waits for the status before it sends the body
+            return
+        with suppress(TimeoutError, ClientGoneError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                async for _ in self.stream_body():
+                    pass
+
+
+class ClientGoneError(Exception):
+    """The client has disconnected."""
 
 
 def name_peer(address: Sequence[Any] | None) -> str:
@@ -189,16 +228,10 @@ class HttpError(StatusError):
         http_status: HTTPStatus,
         code: str,
         text: str,
-        reason: str = "",
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Makes an error. Its message `text` must not contain texts of the client."""
-        metadata: tuple[tuple[str, bytes], ...] = ()
-        if reason:
-            message = StatusMessage(code=Code.Value(code), message=text)
-            message.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN))
-            metadata = ((DETAILS_KEY, message.SerializeToString()),)
-        super().__init__(Status(code, text, metadata), reason)
+        super().__init__(Status(code, text, ()))
         self.http_status, self.headers = http_status, headers
 
 
@@ -226,13 +259,19 @@ def write_inference(status: int, failure: Failure, headers: Mapping[str, str]) -
     return reply_json(status, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
 
 
+def find_form(request: HttpRequest) -> Form:
+    """Returns the form of errors of a request."""
+    if request.path.startswith("/v2"):
+        return write_inference
+    return write_connect if CONNECT_VERSION in request.headers else write_status
+
+
 def write_failure(failure: Failure, form: Form, error: Exception | None = None) -> Reply:
     """Returns the response of a failed request. If `error` is an `HttpError`, it has the status and further headers."""
     headers = build_headers(failure.status.trailing_metadata)
     if isinstance(error, HttpError):
         return form(error.http_status, failure, {**headers, **error.headers})
-    is_large = failure.result.reason == Reason.MESSAGE_TOO_LARGE
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_large else HTTP_CODES[failure.status.code]
+    status = _REASON_CODES.get(failure.result.reason) or HTTP_CODES[failure.status.code]
     return form(status, failure, headers)
 
 

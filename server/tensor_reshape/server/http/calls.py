@@ -11,11 +11,11 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from tensor_reshape.rules.errors import LimitError, Reason
@@ -25,7 +25,16 @@ from tensor_reshape.server.calls.results import GONE, OK, CallLog, EndedCall
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import STOPPING, build_failure
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.http.asgi import Form, HttpError, HttpRequest, Reply, Send, build_headers, write_failure
+from tensor_reshape.server.http.asgi import (
+    ClientGoneError,
+    HttpError,
+    HttpRequest,
+    Reply,
+    Send,
+    build_headers,
+    find_form,
+    write_failure,
+)
 from tensor_reshape.server.http.guards import GUARD, Guard
 from tensor_reshape.server.process.pools import FAST_SWITCHES, Pool
 from tensor_reshape.server.service.header_cache import Lookups
@@ -47,7 +56,7 @@ JSON_MEMORY_FACTOR = 24
 """The memory for a call whose body is parsed as JSON, as a multiple of its body. An empty object takes 64 bytes."""
 
 CLOSE = MappingProxyType({"connection": "close"})
-"""The header of an error whose client may send the rest of a body for ever."""
+"""The header of a response after which the connection cannot be used, for example in the middle of a body."""
 
 COMMON_HEADERS = MappingProxyType(
     {
@@ -61,10 +70,24 @@ COMMON_HEADERS = MappingProxyType(
 """The default headers of every response."""
 
 _FIRST_BYTES = 4096  # of a chunked body, for which memory is reserved before it arrives
-_DISCARD_SECONDS = 5.0
 
 RETRY_SECONDS = 1.0
 """The delay after which a rejected client may retry."""
+
+
+@dataclass(slots=True)
+class Place:
+    """The place of one request.
+
+    Attributes:
+        host: the host of the client.
+        size: the number of reserved bytes.
+        work: the work of the request on a thread, or None.
+    """
+
+    host: str
+    size: int = 0
+    work: asyncio.Future[Any] | None = None
 
 
 class Admission:
@@ -76,15 +99,18 @@ class Admission:
     Attributes:
         max_requests: the maximum number of running requests.
         max_bytes: the maximum number of reserved bytes.
-        used_bytes: the number of reserved bytes.
     """
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
         """Starts without requests."""
         self.max_requests, self.max_bytes = max_requests, max_bytes
-        self.used_bytes = 0
         self._requests: Counter[str] = Counter()  # by host
         self._bytes: Counter[str] = Counter()  # by host
+
+    @property
+    def used_bytes(self) -> int:
+        """The number of reserved bytes."""
+        return self._bytes.total()
 
     @property
     def largest_bytes(self) -> int:
@@ -95,7 +121,7 @@ class Admission:
         """Returns the number of running requests."""
         return self._requests.total()
 
-    def enter(self, host: str, size: int) -> "Place":
+    def enter(self, host: str, size: int) -> Place:
         """Reserves a place and `size` bytes for a request of a host.
 
         Raises:
@@ -103,68 +129,40 @@ class Admission:
         """
         if len(self) >= self.max_requests or self._requests[host] >= max(1, self.max_requests // 2):
             raise _reject("the server serves too many requests")
-        place = Place(self, host)
+        place = Place(host)
         self._requests[host] += 1
         try:
-            place.grow(size)
+            self.grow(place, size)
         except LimitError:
-            self.leave(host)
+            self._free(place)
             raise
         return place
 
-    def change(self, host: str, size: int) -> None:
-        """Reserves more bytes for a host, or frees bytes if `size` is negative.
+    def grow(self, place: Place, size: int) -> None:
+        """Reserves more bytes, so that a request has `size` bytes.
 
         Raises:
             LimitError: SERVER_BUSY, if there is not enough memory.
         """
+        more, host = size - place.size, place.host
         most = self.largest_bytes if self._requests[host] == 1 else self.max_bytes // 2
-        if size > 0 and (self.used_bytes + size > self.max_bytes or self._bytes[host] + size > most):
+        if self.used_bytes + more > self.max_bytes or self._bytes[host] + more > most:
             raise _reject("the server has no free memory")
-        self.used_bytes += size
-        self._bytes[host] += size
+        self._bytes[host] += more
+        place.size = size
 
-    def leave(self, host: str) -> None:
-        """Frees the place of a request, whose bytes are free."""
-        self._requests[host] -= 1
-        if not self._requests[host]:
-            del self._requests[host], self._bytes[host]
-
-
-class Place:
-    """The place of one request.
-
-    Attributes:
-        host: the host of the client.
-        work: the work of the request on a thread, or None.
-        size: the number of reserved bytes.
-    """
-
-    def __init__(self, admission: Admission, host: str) -> None:
-        """Makes a place without memory."""
-        self._admission, self.host = admission, host
-        self.work: asyncio.Future[Any] | None = None
-        self.size = 0
-
-    def grow(self, size: int) -> None:
-        """Reserves more bytes, so that the request has `size` bytes.
-
-        Raises:
-            LimitError: SERVER_BUSY, if there is not enough memory.
-        """
-        self._admission.change(self.host, size - self.size)
-        self.size = size
-
-    def leave(self) -> None:
-        """Frees the place and the bytes, when no thread works for the request any more."""
-        if self.work is not None and not self.work.done():
-            self.work.add_done_callback(lambda _: self._free())
+    def leave(self, place: Place) -> None:
+        """Frees a place and its bytes, when no thread works for the request any more."""
+        if place.work is not None and not place.work.done():
+            place.work.add_done_callback(lambda _: self._free(place))
         else:
-            self._free()
+            self._free(place)
 
-    def _free(self) -> None:
-        self._admission.change(self.host, -self.size)
-        self._admission.leave(self.host)
+    def _free(self, place: Place) -> None:
+        self._bytes[place.host] -= place.size
+        self._requests[place.host] -= 1
+        if not self._requests[place.host]:
+            del self._requests[place.host], self._bytes[place.host]
 
 
 def _reject(text: str) -> LimitError:
@@ -199,34 +197,37 @@ class HttpCounters(MethodCounters):
         self._copied.update()
 
 
-class ClientGoneError(Exception):
-    """The client has disconnected."""
-
-
 class Exchange(NamedTuple):
     """A call that is about to be served.
 
     Attributes:
         method: the full path of the method.
-        form: the form of errors.
-        respond: returns the response to a body. It runs on a thread.
-        respond_light: returns the same response if that takes little time, and otherwise None.
+        respond: returns the response to a body, on a thread, until the client no longer waits. Without the function
+            that returns whether it waits, it returns the response only if that takes little time, and otherwise None.
         max_bytes: the maximum size of the body.
         memory_factor: the memory for the call as a multiple of its body.
+        json_bytes: the maximum size of the JSON at the beginning of the body, for which a call needs more memory.
         seconds: the deadline after the body has arrived.
         work: the kind of long work. Each kind has its own threads.
         error: the error of the headers, with which the call ends after the gates have admitted it.
     """
 
     method: str
-    form: Form
-    respond: Callable[[bytes, IsOver], Reply]
-    respond_light: Callable[[bytes], Reply | None]
+    respond: Callable[[bytes, IsOver | None], Reply | None]
     max_bytes: int
     memory_factor: int = MEMORY_FACTOR
+    json_bytes: int = 0
     seconds: float = CALL_SECONDS
     work: Work = Work.TENSORS
-    error: HttpError | None = None
+    error: Exception | None = None
+
+    def find_memory(self, size: int) -> int:
+        """Returns the memory for a body of this size."""
+        return size * self.memory_factor + min(size, self.json_bytes) * (JSON_MEMORY_FACTOR - MEMORY_FACTOR)
+
+
+HttpRoute: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
+"""Returns a call that must be served, or a response."""
 
 
 class CallServer:
@@ -277,26 +278,24 @@ class CallServer:
                 reply = reply.add_headers(build_headers(info.trailing))
                 call.result = OK
             except ClientGoneError:
-                raise
+                return
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the client gets no details of a bug
                 # the server stops, and the time for running calls is over
                 if isinstance(error, asyncio.CancelledError):
                     error = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING.code, STOPPING.details, headers=CLOSE)
-                    call.request_messages = 1  # the rest of the body is not read
+                    request.is_read = True
                 failure = build_failure(error, info)
                 call.result = failure.result
                 log_failure(info, failure.result, call.began, failure.field, failure.detail)
-                reply = write_failure(failure, exchange.form, error)
-            if not call.request_messages and not await discard_body(request):
-                reply = reply.add_headers(CLOSE)
+                reply = write_failure(failure, find_form(request), error)
+                # The frames refer to the work, which refers to the error. This circle would keep the parsed body.
+                error.__traceback__ = None
             call.response_messages, call.response_bytes = 1, reply.size
             await send_reply(request, send, reply, self._stall_seconds)
-        except ClientGoneError:
-            call.result = call.result or GONE
         finally:
             info.leave()
             if place is not None:
-                place.leave()
+                self.admission.leave(place)
             if self._counters is not None:
                 self._counters.record(call)
             for log in logs:
@@ -307,9 +306,12 @@ class CallServer:
         rejection = self._gates.find_rejection(info)
         if rejection is not None:
             raise rejection
+        if request.find(b"content-encoding").lower() not in {"", "identity"}:
+            text = "this server does not accept compressed bodies: omit the Content-Encoding header"
+            raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UNIMPLEMENTED", text)
         if exchange.error is not None:
             raise exchange.error
-        size = min(request.length or _FIRST_BYTES, exchange.max_bytes) * exchange.memory_factor
+        size = exchange.find_memory(min(request.length or _FIRST_BYTES, exchange.max_bytes))
         # In a process with a small budget, a large body has less memory than its factor says.
         return self.admission.enter(info.address, min(size, self.admission.largest_bytes))
 
@@ -317,27 +319,25 @@ class CallServer:
         """Returns the body of a request.
 
         Raises:
-            LimitError: MESSAGE_TOO_LARGE, or SERVER_BUSY without memory for the rest of a chunked body.
-            HttpError: the body arrives too slowly.
+            LimitError: MESSAGE_TOO_LARGE, STALLED, or SERVER_BUSY without memory for the rest of a chunked body.
             ClientGoneError: the client has disconnected.
         """
-        limit, factor = exchange.max_bytes, exchange.memory_factor
-        length = request.length
+        limit, length = exchange.max_bytes, request.length
         if length is not None and length > limit:
             raise _reject_size(length, limit)
         parts, size = list[bytes](), 0
         try:
             async with asyncio.timeout(self._stall_seconds + (length or limit) / LEAST_BYTES_PER_SECOND):
-                async for part in stream_body(request):
+                async for part in request.stream_body():
                     size += len(part)
                     if size > limit:
                         raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
-                    if size * factor > place.size < self.admission.largest_bytes:
-                        place.grow(min(2 * size * factor, limit * factor, self.admission.largest_bytes))
+                    if exchange.find_memory(size) > place.size < self.admission.largest_bytes:
+                        wanted = exchange.find_memory(min(2 * size, limit))
+                        self.admission.grow(place, min(wanted, self.admission.largest_bytes))
                     parts.append(part)
         except TimeoutError:
-            text = "the body arrived too slowly"
-            raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "RESOURCE_EXHAUSTED", text, Reason.STALLED, CLOSE) from None
+            raise LimitError.of(Reason.STALLED, "the body arrived too slowly") from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _compute(self, request: HttpRequest, body: bytes, exchange: Exchange, place: Place) -> Reply:
@@ -347,7 +347,7 @@ class CallServer:
             HttpError: the deadline is over.
             ClientGoneError: the client has disconnected.
         """
-        light = exchange.respond_light(body)
+        light = exchange.respond(body, None)
         if light is not None:
             return light
         is_over = False
@@ -357,9 +357,11 @@ class CallServer:
                 raise ClientGoneError
             FAST_SWITCHES.begin()
             try:
-                return exchange.respond(body, lambda: is_over)
+                reply = exchange.respond(body, lambda: is_over)
             finally:
                 FAST_SWITCHES.end()
+            assert reply is not None  # noqa: S101 - for type checkers
+            return reply
 
         loop = asyncio.get_running_loop()
         key, most = (place.host, exchange.work), max(1, WORK_THREADS[exchange.work] // 2)
@@ -389,14 +391,16 @@ class CallServer:
 
 
 async def send_reply(request: HttpRequest, send: Send, reply: Reply, seconds: float) -> None:
-    """Sends a response, and waits until the client has read it.
+    """Sends a response when the body has arrived, and waits until the client has read it.
 
     The client has `seconds`, and more for a large response (see `LEAST_BYTES_PER_SECOND`).
     """
+    await request.discard_body()
     named = {**COMMON_HEADERS, **reply.headers, **request.reply_headers}
     if reply.content_type:
         named["content-type"] = reply.content_type
-    if b"upgrade" in request.headers:  # httptools has not read requests that follow in the same packet
+    # httptools has not read requests that follow an upgrade in the same packet
+    if not request.is_read or b"upgrade" in request.headers:
         named |= CLOSE
     headers = [(name.encode(), value.encode()) for name, value in named.items()]
     if reply.status != HTTPStatus.NO_CONTENT:
@@ -409,37 +413,6 @@ async def send_reply(request: HttpRequest, send: Send, reply: Reply, seconds: fl
     guard = find_guard(request)
     if guard is not None:
         await guard.end_request(seconds + reply.size / LEAST_BYTES_PER_SECOND)
-
-
-async def stream_body(request: HttpRequest) -> AsyncIterator[bytes]:
-    """Yields the parts of a body.
-
-    Raises:
-        ClientGoneError: the client has disconnected.
-    """
-    has_more = True
-    while has_more:
-        event = await request.receive()
-        if event["type"] == "http.disconnect":
-            raise ClientGoneError
-        has_more = event.get("more_body", False)
-        yield event.get("body", b"")
-
-
-async def discard_body(request: HttpRequest) -> bool:
-    """Reads a rejected body for some seconds. A client that still sends would otherwise lose the error response.
-
-    Returns:
-        whether the whole body has arrived.
-    """
-    if b"expect" in request.headers:  # the client waits for the status before it sends the body
-        return False
-    with suppress(TimeoutError, ClientGoneError):
-        async with asyncio.timeout(_DISCARD_SECONDS):
-            async for _ in stream_body(request):
-                pass
-        return True
-    return False
 
 
 async def await_disconnect(request: HttpRequest) -> None:

@@ -134,7 +134,7 @@ def _serve(config: Config) -> None:
         ConfigError: the server cannot start with this configuration.
     """
     counters, scrape, registry = _build_metrics()
-    server = HttpServer(config, counters=counters, scrape=scrape)
+    server = HttpServer(config, Application(config, counters=counters, scrape=scrape))
     listen = config.metrics_listen
     with nullcontext() if listen is None else serve_metrics(listen, registry):
         serve_until_signal(server, lambda: announce((), config, http_address=server.address))

@@ -15,7 +15,6 @@ import uvicorn
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.config import STOP_SIGNALS, Config
 from tensor_reshape.server.http.applications import Application
-from tensor_reshape.server.http.asgi import Reply, repeat
 from tensor_reshape.server.http.guards import Connections, Guard
 from tensor_reshape.server.process.housekeeping import RETURN_SECONDS, MemoryReturner, end_process
 from tensor_reshape.server.process.listeners import take
@@ -50,16 +49,14 @@ class HttpServer:
         app: Application | None = None,
         *,
         counters: SharedCounters | None = None,
-        scrape: Callable[[], Reply] | None = None,
         shares_ports: bool = False,
     ) -> None:
         """Binds `config.http_listen`, which must be set, and keeps new connections waiting until `start` is called.
 
         Args:
             config: the configuration, with the share of the memory budget of this process.
-            app: a replacement for the application of `config`, for tests.
+            app: a replacement for the application of `config`.
             counters: the memory for metrics, or None without metrics.
-            scrape: returns the metrics for the path `/metrics`, which does not exist by default.
             shares_ports: whether other processes listen on the same address.
 
         Raises:
@@ -67,7 +64,7 @@ class HttpServer:
         """
         keep_freed_memory()  # this function must be called before any thread starts
         self._drain_seconds = config.drain_seconds
-        self.app = app = app or Application(config, counters=counters, scrape=scrape)
+        self.app = app = app or Application(config, counters=counters)
         self.address, self._listeners = take(config.http_listen or "", held=shares_ports)
         for listener in self._listeners:
             _prepare(listener)
@@ -89,19 +86,17 @@ class HttpServer:
             proxy_headers=False,  # uvicorn must not trust the headers of a proxy, because any client can send them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=app.grace_seconds,
+            timeout_graceful_shutdown=max(1, round(config.shutdown_grace_seconds)),
         )
         self._server = uvicorn.Server(settings)
         memory = MemoryReturner(_QUIET_BYTES)
-        self._tasks: list[tuple[float, Callable[[], object]]] = [
-            (_REPORT_SECONDS, report_lost_records),
-            (RETURN_SECONDS, lambda: memory.check(app.admission.used_bytes)),
-        ]
+        app.tasks.append((_REPORT_SECONDS, report_lost_records))
+        app.tasks.append((RETURN_SECONDS, lambda: memory.check(app.admission.used_bytes)))
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def beat(self, send: Callable[[], None]) -> None:
         """Sends heartbeats with `send` while the event loop runs. Call this method before `start`."""
-        self._tasks.append((_BEAT_SECONDS, send))
+        self.app.tasks.append((_BEAT_SECONDS, send))
 
     def start(self) -> None:
         """Starts to accept requests."""
@@ -127,19 +122,11 @@ class HttpServer:
     def _run(self) -> None:
         try:
             with asyncio.Runner() as runner:
-                runner.run(self._serve())
+                runner.run(self._server.serve(list(self._listeners)))
         except Exception:
             _LOGGER.exception("bug")
         if not self._server.should_exit:
             end_process("the thread that serves HTTP has ended")
-
-    async def _serve(self) -> None:
-        repeated = [asyncio.ensure_future(repeat(*task)) for task in self._tasks]
-        try:
-            await self._server.serve(list(self._listeners))
-        finally:
-            for task in repeated:
-                task.cancel()
 
 
 def _prepare(listener: socket.socket) -> None:

@@ -20,24 +20,12 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.http.asgi import (
-    JSON_TYPE,
-    PROTO_TYPE,
-    Form,
-    HttpError,
-    HttpRequest,
-    Reply,
-    write_connect,
-    write_status,
-)
-from tensor_reshape.server.http.calls import CALL_SECONDS, JSON_MEMORY_FACTOR, MEMORY_FACTOR, Exchange
-from tensor_reshape.server.service.method_tables import IsOver, UnaryMethod, Work
+from tensor_reshape.server.http.asgi import CONNECT_VERSION, JSON_TYPE, PROTO_TYPE, HttpError, HttpRequest, Reply
+from tensor_reshape.server.http.calls import CALL_SECONDS, MEMORY_FACTOR, Exchange
+from tensor_reshape.server.service.method_tables import IsOver, UnaryMethod
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.json_messages import decode_text, parse_json, read_message, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
-
-CONNECT_VERSION = b"connect-protocol-version"
-"""The header of requests that use the Connect protocol."""
 
 MAX_QUESTION_BYTES = 64 * 1024
 """The maximum size of a query in bytes. The JSON of a valid query of rank 64 is smaller than 20 KiB."""
@@ -55,12 +43,10 @@ MAX_JSON_PARTS = 16 * 1024
 """The maximum number of commas and opening brackets of long JSON."""
 
 _TIMEOUT = b"connect-timeout-ms"
+_LONG_MILLISECONDS = 10**9  # without the header, for which the deadline of the server applies
 _LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is copied and decoded
 _SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_BYTES}
 _SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
-_WORKS = {INFER_SHAPE.path: Work.QUERIES, BATCH_INFER_SHAPE.path: Work.BATCHES}
-_TYPES = frozenset({JSON_TYPE, PROTO_TYPE})
-_NUMBER = re.compile("[0-9]{1,10}")  # the protocol allows at most ten digits for a timeout
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
@@ -72,47 +58,33 @@ class Rpc(NamedTuple):
     response: type[Message]
     max_bytes: int
 
-    def respond(self, is_json: bool, body: bytes, is_over: IsOver) -> Reply:  # noqa: FBT001 - bound by `partial`
-        """Returns the response to a body."""
-        return self._reply(self.method.respond(self._read(body, is_json=is_json), is_over), is_json=is_json)
-
-    def respond_light(self, is_json: bool, body: bytes) -> Reply | None:  # noqa: FBT001 - bound by `partial`
-        """Returns the response to a body, or None if that may take long."""
-        if is_json and len(body) > LIGHT_JSON_BYTES:
+    def respond(self, is_json: bool, body: bytes, is_over: IsOver | None) -> Reply | None:  # noqa: FBT001 - bound by `partial`
+        """Returns the response to a body (see `Exchange`)."""
+        if is_json:
+            if is_over is None and len(body) > LIGHT_JSON_BYTES:
+                return None
+            body = read_message(self.request, parse_json(decode_json(body))).SerializeToString()
+        response = self.method.respond_light(body) if is_over is None else self.method.respond(body, is_over)
+        if response is None:
             return None
-        response = self.method.respond_light(self._read(body, is_json=is_json))
-        return None if response is None else self._reply(response, is_json=is_json)
-
-    def _read(self, body: bytes, *, is_json: bool) -> bytes:
-        if not is_json:
-            return body
-        return read_message(self.request, parse_json(decode_json(body))).SerializeToString()
-
-    def _reply(self, response: bytes, *, is_json: bool) -> Reply:
-        if not is_json:
-            return Reply(HTTPStatus.OK, (response,), PROTO_TYPE)
-        return Reply(HTTPStatus.OK, (write_message(self.response.FromString(response)),))
+        if is_json:
+            return Reply(HTTPStatus.OK, (write_message(self.response.FromString(response)),))
+        return Reply(HTTPStatus.OK, (response,), PROTO_TYPE)
 
     def prepare(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request."""
-        is_json, seconds, error = True, CALL_SECONDS, None
-        try:
-            is_json, seconds = _read_headers(request)
-        except HttpError as raised:
-            error = raised
-        path = self.method.name
+        is_json, error, path = request.content_type == JSON_TYPE, _find_error(request), self.method.name
+        seconds = min(CALL_SECONDS, request.find_number(_TIMEOUT, _LONG_MILLISECONDS) / 1000)
         max_bytes = _SMALL.get(path, self.max_bytes if not is_json else 4 * self.max_bytes // 3 + MAX_QUESTION_BYTES)
-        factor = JSON_MEMORY_FACTOR if path in _SMALL else _LARGE_JSON_MEMORY_FACTOR
         return Exchange(
             path,
-            find_form(request),
             partial(self.respond, is_json),
-            partial(self.respond_light, is_json),
             max_bytes,
-            factor if is_json else MEMORY_FACTOR,
-            seconds,
-            _WORKS.get(path, Work.TENSORS),
-            error,
+            _LARGE_JSON_MEMORY_FACTOR if is_json and path not in _SMALL else MEMORY_FACTOR,
+            json_bytes=max_bytes if is_json and path in _SMALL else 0,
+            seconds=seconds,
+            work=self.method.find_work(b""),
+            error=error,
         )
 
 
@@ -126,41 +98,18 @@ def build_rpcs(methods: Iterable[UnaryMethod], max_bytes: int) -> dict[str, Rpc]
     }
 
 
-def _read_headers(request: HttpRequest) -> tuple[bool, float]:
-    """Returns whether the body is JSON, and the deadline of the call.
-
-    Raises:
-        HttpError: the headers are invalid.
-    """
-    check_encoding(request)
-    is_json, seconds = request.content_type == JSON_TYPE, CALL_SECONDS
-    if request.content_type not in _TYPES or (is_json and _CHARSET.search(request.find(b"content-type"))):
+def _find_error(request: HttpRequest) -> HttpError | None:
+    """Returns the error of the headers of a request."""
+    is_text = request.content_type == JSON_TYPE and not _CHARSET.search(request.find(b"content-type"))
+    if not is_text and request.content_type != PROTO_TYPE:
         text = f"the content type must be {JSON_TYPE} in UTF-8 or {PROTO_TYPE}"
-        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", text)
+        return HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", text)
+    text = ""
     if request.headers.get(CONNECT_VERSION, b"1") != b"1":
-        raise _reject_header(CONNECT_VERSION, "must be 1")
-    if _TIMEOUT in request.headers:
-        milliseconds = request.find(_TIMEOUT)
-        if not _NUMBER.fullmatch(milliseconds):
-            raise _reject_header(_TIMEOUT, "must be a number of at most ten digits")
-        seconds = min(seconds, int(milliseconds) / 1000)
-    return is_json, seconds
-
-
-def find_form(request: HttpRequest) -> Form:
-    """Returns the form of errors of a request."""
-    return write_connect if CONNECT_VERSION in request.headers else write_status
-
-
-def check_encoding(request: HttpRequest) -> None:
-    """Rejects a compressed body.
-
-    Raises:
-        HttpError: the body is compressed.
-    """
-    if request.find(b"content-encoding").lower() not in {"", "identity"}:
-        text = "this server does not accept compressed bodies: omit the Content-Encoding header"
-        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UNIMPLEMENTED", text, Reason.MESSAGE_MALFORMED)
+        text = f"{CONNECT_VERSION.decode()} must be 1"
+    elif request.find_number(_TIMEOUT) < 0:
+        text = f"{_TIMEOUT.decode()} must be a number of at most ten digits"
+    return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text) if text else None
 
 
 def decode_json(body: bytes) -> str:
@@ -174,7 +123,3 @@ def decode_json(body: bytes) -> str:
         text = f"JSON of more than {MAX_JSON_BYTES} bytes may have at most {MAX_JSON_PARTS} commas and brackets"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, limit=MAX_JSON_PARTS)
     return decode_text(body)
-
-
-def _reject_header(name: bytes, text: str) -> HttpError:
-    return HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", f"{name.decode()} {text}")

@@ -9,38 +9,44 @@ the request.
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from math import isfinite
 from typing import Any
 
 from tensor_reshape.rules.dtypes import DataType, ElementKind, format_data_types
-from tensor_reshape.rules.errors import InvalidRequestError, Reason, clip_text, format_value
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, clip_text
 from tensor_reshape.server.oip.messages import InferTensor
+from tensor_reshape.wire.json_messages import shorten
 from tensor_reshape.wire.tensors import TensorView
 
-DATATYPES = {
-    "BOOL": DataType.BOOLEAN,
-    "UINT8": DataType.U8,
-    "UINT16": DataType.U16,
-    "UINT32": DataType.U32,
-    "UINT64": DataType.U64,
-    "INT8": DataType.I8,
-    "INT16": DataType.I16,
-    "INT32": DataType.I32,
-    "INT64": DataType.I64,
-    "FP16": DataType.F16,
-    "BF16": DataType.BF16,
-    "FP32": DataType.F32,
-    "FP64": DataType.F64,
-}
+# The names in the protocol, the field of `InferTensorContents` that contains the elements, and the code for the module
+# `struct`. The elements of the data types without a field cannot be sent as numbers.
+_ROWS = (
+    ("BOOL", DataType.BOOLEAN, "bool_contents", "?"),
+    ("UINT8", DataType.U8, "uint_contents", "B"),
+    ("UINT16", DataType.U16, "uint_contents", "H"),
+    ("UINT32", DataType.U32, "uint_contents", "I"),
+    ("UINT64", DataType.U64, "uint64_contents", "Q"),
+    ("INT8", DataType.I8, "int_contents", "b"),
+    ("INT16", DataType.I16, "int_contents", "h"),
+    ("INT32", DataType.I32, "int_contents", "i"),
+    ("INT64", DataType.I64, "int64_contents", "q"),
+    ("FP16", DataType.F16, "", ""),
+    ("BF16", DataType.BF16, "", ""),
+    ("FP32", DataType.F32, "fp32_contents", "f"),
+    ("FP64", DataType.F64, "fp64_contents", "d"),
+)
+DATATYPES = {name: data_type for name, data_type, *_ in _ROWS}
 """The data type for each name in the Open Inference Protocol, in the order of the protocol's table."""
 
 NAMES = {data_type: name for name, data_type in DATATYPES.items()}
 """The protocol's name of each data type. Data types without a name in the protocol are omitted."""
 
-BINARY_ONLY = frozenset({DataType.F16, DataType.BF16})
+BINARY_ONLY = frozenset(data_type for _, data_type, field, _ in _ROWS if not field)
 """The data types of the protocol whose elements cannot be sent as numbers."""
 
+_FORMS = {data_type: (field, code) for _, data_type, field, code in _ROWS}
 _SHOWN_CHARACTERS = 64
 _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 
@@ -74,57 +80,59 @@ def _explain(name: str) -> str:
     return f"For {_NAMELESS}, which have no name in this protocol, call tensor_reshape.v1.ReshapeService/Reshape"
 
 
-# The field of `InferTensorContents` that contains the elements of a datatype, and the code for the module `struct`.
-_FORMS = {
-    DataType.BOOLEAN: ("bool_contents", "?"),
-    DataType.I8: ("int_contents", "b"),
-    DataType.I16: ("int_contents", "h"),
-    DataType.I32: ("int_contents", "i"),
-    DataType.I64: ("int64_contents", "q"),
-    DataType.U8: ("uint_contents", "B"),
-    DataType.U16: ("uint_contents", "H"),
-    DataType.U32: ("uint_contents", "I"),
-    DataType.U64: ("uint64_contents", "Q"),
-    DataType.F32: ("fp32_contents", "f"),
-    DataType.F64: ("fp64_contents", "d"),
+_INTEGERS = (frozenset({int}), "a whole number")
+# the Python types of the elements of each kind, and their description
+_ELEMENTS = {
+    ElementKind.BOOLEAN: (frozenset({bool}), "true or false"),
+    ElementKind.SIGNED: _INTEGERS,
+    ElementKind.UNSIGNED: _INTEGERS,
+    ElementKind.FLOAT: (frozenset({int, float}), "a number"),
 }
-
-AT_ONCE = 2048
-"""The number of elements that are converted in one step, which takes less than a millisecond.
-
-No other thread runs during a step. A message may have millions of elements, so the conversion has many steps.
-"""
+# The number of elements that are converted in one step, which takes less than a millisecond. No other thread runs
+# during a step. A message may have millions of elements, so the conversion has many steps.
+_AT_ONCE = 2048
 
 
-def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str, begin: int) -> bytes:
-    """Returns elements as dense little-endian bytes. `begin` is the index of the first of them.
+def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str) -> bytes:
+    """Returns elements as dense little-endian bytes.
 
     Raises:
-        InvalidRequestError: INPUT_INVALID, if an element does not fit.
+        InvalidRequestError: INPUT_INVALID, if an element has another type, is not finite, or does not fit.
     """
-    code = _FORMS[data_type][1]
-    try:
-        return struct.pack(f"<{len(numbers)}{code}", *numbers)
-    except (struct.error, OverflowError):  # the error does not say which number does not fit
-        index = next(index for index, number in enumerate(numbers) if not _fits(code, number))
-        raise reject_number(numbers[index], data_type, field, begin + index, Reason.INPUT_INVALID) from None
+    pieces = list[bytes]()
+    for begin in range(0, len(numbers), _AT_ONCE):
+        piece = numbers[begin : begin + _AT_ONCE]
+        packed = _try_to_pack(piece, data_type)
+        if packed is None:
+            at = next(at for at, number in enumerate(piece) if _try_to_pack([number], data_type) is None)
+            raise _reject_number(piece[at], data_type, field, begin + at)
+        pieces.append(packed)
+    return b"".join(pieces)
+
+
+def _try_to_pack(numbers: Sequence[Any], data_type: DataType) -> bytes | None:
+    if {*map(type, numbers)} <= _ELEMENTS[data_type.kind][0]:
+        with suppress(struct.error, OverflowError):  # `isfinite` also raises OverflowError
+            if data_type.kind is not ElementKind.FLOAT or all(map(isfinite, numbers)):
+                return struct.pack(f"<{len(numbers)}{_FORMS[data_type][1]}", *numbers)
+    return None
+
+
+def _reject_number(number: object, data_type: DataType, field: str, index: int) -> InvalidRequestError:
+    types, wanted = _ELEMENTS[data_type.kind]
+    field = f"{field}[{index}]"
+    if type(number) not in types:
+        return InvalidRequestError.of(Reason.INPUT_INVALID, f"{field} is {shorten(number)}, not {wanted}", field)
+    message = f"{field} is {shorten(number)}, which does not fit into {NAMES[data_type]}"
+    return InvalidRequestError.of(Reason.INPUT_INVALID, message, field, index=index, value=number)
 
 
 def unpack_numbers(output: TensorView) -> Iterator[tuple[Any, ...]]:
-    """Yields the elements of a dense tensor as numbers, at most `AT_ONCE` in each step."""
-    size = output.data_type.count_bytes(AT_ONCE)
+    """Yields the elements of a dense tensor as numbers, in pieces."""
+    size = output.data_type.count_bytes(_AT_ONCE)
     for at in range(0, len(output.payload), size):
         piece = output.payload[at : at + size]
-        yield struct.unpack(f"<{len(piece) * AT_ONCE // size}{_FORMS[output.data_type][1]}", piece)
-
-
-def reject_number(number: float, data_type: DataType, field: str, index: int, reason: Reason) -> InvalidRequestError:
-    """Returns the error of an element that does not fit into its datatype."""
-    field, name = f"{field}[{index}]", NAMES[data_type]
-    message = f"{field} is {format_value(number)}, which does not fit into {name}"
-    if isinstance(number, float) and not isfinite(number):
-        message = f"{field} is not a finite number of {name}"
-    return InvalidRequestError.of(reason, message, field, index=index, value=number)
+        yield struct.unpack(f"<{len(piece) * _AT_ONCE // size}{_FORMS[output.data_type][1]}", piece)
 
 
 def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes:
@@ -143,9 +151,7 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents.{other}", want=name)
     if data_type.kind is ElementKind.FLOAT:
         return _pack_floats(tensor.contents, data_type.count_bytes(len(getattr(tensor.contents, name))))
-    numbers, path = getattr(tensor.contents, name), f"{field}.contents.{name}"
-    begins = range(0, len(numbers), AT_ONCE)
-    return b"".join(pack_numbers(numbers[at : at + AT_ONCE], data_type, path, at) for at in begins)
+    return pack_numbers(getattr(tensor.contents, name), data_type, f"{field}.contents.{name}")
 
 
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
@@ -169,11 +175,3 @@ def _pack_floats(contents: InferTensor, size: int) -> bytes:
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()
     return serialized[len(serialized) - size :]
-
-
-def _fits(code: str, number: float) -> bool:
-    try:
-        struct.pack(f"<{code}", number)
-    except (struct.error, OverflowError):
-        return False
-    return True

@@ -93,7 +93,6 @@ def encode_error(text: str, reason: str, request_id: str) -> bytes:
 
 
 Response = TypeVar("Response")
-Inferred = TypeVar("Inferred")
 
 Write = Callable[[InferCall, TensorView, ShapeAnswer | None], Response]
 """Returns the response to a request, from its output and from the answer if the request is a shape query."""
@@ -102,7 +101,6 @@ Join = Callable[[tuple[bytes, memoryview]], bytes]
 """Returns the response from its header and the elements of the output. It copies the elements."""
 
 _LIGHT_FIELDS = 128  # the maximum number of fields in a message that the receiving thread parses
-_QUERY_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _LOGGER = logging.getLogger(__name__)
 
@@ -127,7 +125,9 @@ class Inference:
         if response is not None:
             return response
         request = self._parse(raw)
-        return self.execute(request, partial(self._write, raw, request, join), is_over)
+        response = self.execute(request, partial(self._write, raw, request, join), is_over)
+        assert response is not None  # noqa: S101 - for type checkers
+        return response
 
     def respond_light(self, raw: bytes) -> bytes | None:
         """Returns the response to a request that does not take long. Returns None if the request may take long."""
@@ -139,46 +139,28 @@ class Inference:
         split = _split_light(raw)
         if split is None:
             return None
-        spans = split.find_whole() if split.model_name == _QUERY_MODEL else split.find_spans()
+        spans = split.find_spans()
         response = spans and self._find_cached(raw, spans=spans)
         if response:
             return response
         request = parse_split(raw, split)
-        return self.execute_light(request, partial(self._write, raw, request, b"".join))
+        return self.execute(request, partial(self._write, raw, request, b"".join))
 
-    def execute(self, request: SplitRequest, write: Write[Response], is_over: IsOver) -> Response:
+    def execute(self, request: SplitRequest, write: Write[Response], is_over: IsOver | None = None) -> Response | None:
         """Executes a parsed request.
 
         Args:
             request: the request.
             write: returns the response.
-            is_over: returns whether the client no longer waits.
+            is_over: returns whether the client no longer waits. If it is None, the result is None for a request that
+                may take long.
         """
-
-        def infer(call: InferCall) -> Response:
-            return self._service.infer(partial(_read_query, call), partial(self._write_shape, call, write), is_over)
-
-        return self._execute(request, write, infer)
-
-    def execute_light(self, request: SplitRequest, write: Write[Response]) -> Response | None:
-        """Executes a parsed request that does not take long. Returns None if the request may take long."""
-
-        def infer(call: InferCall) -> Response | None:
-            result = self._service.infer_light(_read_query(call))
-            return None if result is None else self._write_shape(call, write, result)
-
-        return self._execute(request, write, infer)
-
-    def _execute(
-        self, request: SplitRequest, write: Write[Response], infer: Callable[[InferCall], Inferred]
-    ) -> Response | Inferred:
-        """Executes a request. `infer` executes a shape query, and returns None if that may take long."""
         model = find_model(request.message.model_name, request.message.model_version).name
         began = time.perf_counter_ns()
         try:
             call = read_request(request, self._limits)
             try:
-                response = self._reshape(call, write) if call.model.has_data else infer(call)
+                response = self._reshape(call, write) if call.model.has_data else self._infer(call, write, is_over)
             except ReshapeError as error:
                 raise call.rename_error(error) from None
         except Exception:
@@ -197,17 +179,7 @@ class Inference:
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether processing a request takes long, without the time for copying its elements."""
-        if self._cache.find(raw) is not None:
-            return False
-        split = _split_light(raw)
-        if split is None:
-            return True
-        try:
-            request = parse_split(raw, split)
-        except ReshapeError:
-            # no thread is needed, because the response will be this error, and sending an error takes little time
-            return False
-        return bool(request.message.model_name == INFER_SHAPE)
+        return find_work(raw) is not Work.TENSORS and self._cache.find(raw) is None
 
     def _parse(self, raw: bytes) -> SplitRequest:
         split = split_message(raw, find_header_limit(self._limits))
@@ -229,6 +201,13 @@ class Inference:
         self._service.lookups.misses += 1
         return write(call, output, None)
 
+    def _infer(self, call: InferCall, write: Write[Response], is_over: IsOver | None) -> Response | None:
+        read, write_answer = partial(_read_query, call), partial(self._write_shape, call, write)
+        if is_over is not None:
+            return self._service.infer(read, write_answer, is_over)
+        result = self._service.infer_light(read())
+        return None if result is None else write_answer(result)
+
     def _write_shape(self, call: InferCall, write: Write[Response], result: ShapeAnswer) -> Response:
         """Returns the response to a shape query. In the response, -1 stands for an unknown dim."""
         items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
@@ -246,18 +225,15 @@ class Inference:
         answer: ShapeAnswer | None,
     ) -> bytes:
         """Returns the response in the form of gRPC, and adds it to the cache."""
-        header = encode_header(call, output, answer)
-        payload = _NOTHING if call.is_typed else output.payload
-        if answer is None:
-            spans = request.find_spans(call.model.first.name)
-            if spans is not None and payload is call.first.payload:
-                self._cache.add(raw, spans, header, call.model.name)
-            return join((encode_id(call.id) + header, payload))
-        response = header + payload
-        spans = request.split and request.split.find_whole()
-        if spans:
-            self._cache.add(raw, spans, response, call.model.name)
-        return join((encode_id(call.id) + response, _NOTHING))
+        header, payload = encode_header(call, output, answer), output.payload
+        if answer is not None and not call.is_typed:
+            header += payload
+        if answer is not None or call.is_typed:
+            payload = _NOTHING
+        spans = _find_spans(request, call)
+        if spans is not None and (payload is _NOTHING or payload is call.first.payload):
+            self._cache.add(raw, spans, header, call.model.name)
+        return join((encode_id(call.id) + header, payload))
 
 
 class InferSession:
@@ -304,7 +280,17 @@ def find_work(raw: bytes) -> Work:
     split = _split_light(raw)
     if split is None:
         return Work.NUMBERS
-    return Work.QUERIES if split.model_name == _QUERY_MODEL else Work.TENSORS
+    return Work.QUERIES if split.model_name == INFER_SHAPE.encode() else Work.TENSORS
+
+
+def _find_spans(request: SplitRequest, call: InferCall) -> Spans | None:
+    """Returns the positions of the id and of the elements, or None if another input is longer than the elements."""
+    split = request.split
+    spans = split and split.find_spans()
+    if not split or not spans or not split.raw_contents or not call.model.has_data:
+        return spans
+    index = [tensor.name for tensor in request.message.inputs].index(call.model.first.name)
+    return spans if split.raw_contents[index][0] == spans.begin else None
 
 
 def _split_light(raw: bytes) -> Split | None:

@@ -8,7 +8,7 @@ is an input. In addition, many clients send a new id with each request, and the 
 
 - A cached header is used for requests that differ only in their elements and their id. Requests that use the same
   cached header must have the same number of elements.
-- The response to a shape query has no elements, so the cache keeps the whole response.
+- The response to a shape query, or to elements as numbers, has no raw contents, so the cache keeps the whole response.
 - A response is only cached if the id of the request comes before the elements and has less than 128 ASCII characters.
 - The cache finds the id of a request by its position. This is safe, because in an earlier request, an id was parsed at
   the same position between the same bytes. At another position, bytes that look like an id may be part of another
@@ -28,6 +28,7 @@ from typing import NamedTuple
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.runtime.caches import RecentCache
+from tensor_reshape.server.oip.models import INFER_SHAPE
 from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
 from tensor_reshape.wire.fields import SHORT_BYTES, read_field
 
@@ -133,6 +134,7 @@ class ResponseCache:
 RAW_TAG = 0x3A
 """The tag of `raw_input_contents`, which is field 7 (length-delimited)."""
 
+_QUERY_MODEL = INFER_SHAPE.encode()
 _MODEL_TAG = 0x0A  # the tag of `model_name`, which is field 1 (length-delimited)
 
 MAX_FIELDS = 2048
@@ -166,19 +168,17 @@ class Split(NamedTuple):
     def find_spans(self) -> Spans | None:
         """Returns the positions of the id and the elements for the response cache, or None if they are unknown.
 
-        This method assumes that the longest entry of the raw contents has the elements, which is nearly always true. If
-        another entry of the raw contents is longer than the elements, the response is never cached.
+        Shape queries and messages without raw contents have no elements here. In other messages, the longest entry of
+        the raw contents has the elements, which is nearly always true. If another entry of the raw contents is longer
+        than the elements, the response is never cached.
         """
-        if not self.raw_contents or len(self.ids) > 1:
+        if len(self.ids) > 1 or len(self.header) > MAX_CACHED_HEADER_BYTES:
             return None
-        begin, end = max(self.raw_contents, key=lambda span: span[1] - span[0])
+        begin = end = self.size
+        if self.raw_contents and self.model_name != _QUERY_MODEL:
+            begin, end = max(self.raw_contents, key=lambda span: span[1] - span[0])
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
-
-    def find_whole(self) -> Spans | None:
-        """Returns the positions for the response cache if only the id may differ, or None if there are several ids."""
-        id_begin, id_end = self.ids[0] if self.ids else (0, 0)
-        return Spans(id_begin, id_end, self.size, 0) if len(self.ids) <= 1 else None
 
 
 def find_header_limit(limits: Limits) -> int:

@@ -12,7 +12,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
@@ -23,7 +22,7 @@ from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, check_r
 from tensor_reshape.server.oip.datatypes import NAMES, clip_name, decode_datatype, format_names, pack_contents
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
-from tensor_reshape.server.oip.raw_contents import Spans, Split, find_header_limit
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -49,18 +48,6 @@ class SplitRequest(NamedTuple):
     message: InferRequest
     raw_contents: Sequence[memoryview]
     split: Split | None
-
-    def find_spans(self, name: str) -> Spans | None:
-        """Returns the positions of the id and of the elements of the input `name`, for the response cache.
-
-        Returns None if these positions cannot be determined, if an input is not in the raw contents, or if another
-        entry of the raw contents is longer than the elements.
-        """
-        spans = self.split and self.split.find_spans()
-        if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
-            return None
-        index = next(index for index, tensor in enumerate(self.message.inputs) if tensor.name == name)
-        return spans if self.split.raw_contents[index][0] == spans.begin else None
 
 
 class InferCall(NamedTuple):
@@ -95,12 +82,12 @@ class InferCall(NamedTuple):
         Raises:
             ReshapeError: the input is not such a list.
         """
-        return _read_list(self.operation, self.first, limits, self.field, is_typed=self.is_typed)
+        return _read_list(self.operation, self.first, limits, self.field)
 
     def rename_error(self, error: ReshapeError) -> ReshapeError:
         """Returns an error of the rules with the names of this protocol instead of the names in ReshapeService."""
         dims = f"{self.field}.shape" if self.model.has_data else self.model.first.name
-        return _rename(error, ("data.dims", dims), self.first, self.field, is_typed=self.is_typed)
+        return _rename(error, "data.dims", dims)
 
 
 def parse_split(raw: bytes, split: Split) -> SplitRequest:
@@ -146,10 +133,7 @@ def read_request(request: SplitRequest, limits: Limits) -> InferCall:
     tensors, is_typed = _read_tensors(model, named, request)
     fields = {name: f"inputs[{index}]" for index, name in enumerate(named)}
     text = _read_target_parameter(model, named, message.parameters)
-    if text is None:
-        target = _read_list(operation, tensors[SHAPE], limits, fields[SHAPE], is_typed=is_typed)
-    else:
-        target = _parse_list(text)
+    target = _read_list(operation, tensors[SHAPE], limits, fields[SHAPE]) if text is None else _parse_list(text)
     return InferCall(
         id=message.id,
         model=model,
@@ -157,7 +141,7 @@ def read_request(request: SplitRequest, limits: Limits) -> InferCall:
         first=tensors[model.first.name],
         field=fields[model.first.name],
         target=target,
-        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), fields.get(SPECIAL_ZERO, ""), flag=flag, is_typed=is_typed),
+        special_zero=_read_flag(tensors.get(SPECIAL_ZERO), fields.get(SPECIAL_ZERO, ""), flag=flag),
         is_typed=is_typed,
         source=named[model.first.name] if is_typed and model.has_data else None,
     )
@@ -206,7 +190,7 @@ def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any: 
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
     if choice != f"{kind}_param":
-        message = f"parameters[{key}] must be a {kind}; the request has {choice or 'no value'}"
+        message = f"parameters[{key}] must be a {kind}; the request has {choice or 'no such value'}"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{key}]", key=key, have=choice)
     return getattr(parameters[key], choice)
 
@@ -259,6 +243,7 @@ def _read_tensors(
         data_type = _read_type(model, tensor, f"{field}.datatype")
         payload = memoryview(pack_contents(tensor, data_type, field)) if is_typed else request.raw_contents[index]
         tensors[name] = TensorView(data_type, tuple(tensor.shape), None, payload)
+        _check_size(tensors[name], field)
     return tensors, is_typed
 
 
@@ -306,9 +291,7 @@ def _read_target_parameter(model: Model, named: Mapping[str, InferTensor], param
     return text
 
 
-def _read_list(
-    operation: Operation, tensor: TensorView, limits: Limits, field: str, *, is_typed: bool
-) -> Sequence[int]:
+def _read_list(operation: Operation, tensor: TensorView, limits: Limits, field: str) -> Sequence[int]:
     if len(tensor.dims) != 1:
         message = f"{field}.shape is {format_value(tensor.dims)}; a list of dims must have rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, message, f"{field}.shape", rank=len(tensor.dims))
@@ -317,44 +300,38 @@ def _read_list(
     try:
         return read_items(operation, tensor, limits)
     except ReshapeError as error:
-        raise _rename(error, ("shape.dims", f"{field}.shape"), tensor, field, is_typed=is_typed) from None
+        raise _rename(error, "shape.dims", f"{field}.shape") from None
 
 
-def _rename(
-    error: ReshapeError, names: tuple[str, str], tensor: TensorView, field: str, *, is_typed: bool
-) -> ReshapeError:
-    """Returns an error about an input with the names of this protocol.
-
-    Args:
-        error: an error with the names of ReshapeService.
-        names: the name of the dims in ReshapeService, and in this protocol.
-        tensor: the input.
-        field: the path of the input.
-        is_typed: whether the elements of the input are numbers in the request.
-    """
-    message, path, dims = error.message, error.field, format_value(tensor.dims)
-    if error.reason is Reason.DATA_SIZE_MISMATCH:
-        have, want, path = tensor.payload.nbytes, count_bytes(tensor.data_type, tensor.dims), field
-        message = f"{field} has {have} bytes; {NAMES[tensor.data_type]} of the shape {dims} has {format_value(want)}"
-        if is_typed:
-            have, path = have // count_bytes(tensor.data_type, (1,)), f"{field}.contents"
-            message = f"{path} has {have} elements; the shape {dims} has {format_value(prod(tensor.dims))}"
-    return type(error)(
-        message.replace(*names), reason=error.reason, field=path.replace(*names), metadata=error.metadata
-    )
+def _check_size(tensor: TensorView, field: str) -> None:
+    """Checks the number of elements of an input. The rules reject negative dims later."""
+    if min(tensor.dims, default=0) < 0:
+        return
+    have, want, what = tensor.payload.nbytes, count_bytes(tensor.data_type, tensor.dims), "bytes"
+    if have == want:
+        return
+    size = tensor.data_type.count_bytes(1)
+    if not have % size:
+        have, want, what = have // size, want // size, "elements"
+    shape = f"{NAMES[tensor.data_type]} of the shape {format_value(tensor.dims)}"
+    message = f"{field} has {have} {what}; {shape} has {format_value(want)}"
+    raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, field, have=have, want=want)
 
 
-def _read_flag(tensor: TensorView | None, field: str, *, flag: bool | None, is_typed: bool) -> bool | None:
+def _rename(error: ReshapeError, old: str, new: str) -> ReshapeError:
+    """Returns an error with the name of the dims in this protocol instead of the name in ReshapeService."""
+    message, field = error.message.replace(old, new), error.field.replace(old, new)
+    return type(error)(message, reason=error.reason, field=field, metadata=error.metadata)
+
+
+def _read_flag(tensor: TensorView | None, field: str, *, flag: bool | None) -> bool | None:
     """Returns `special_zero` from the input and the parameter. A request may have both if they are equal."""
     if tensor is None:
         return flag
     if tensor.dims not in {(), (1,)}:
         text = f"input '{SPECIAL_ZERO}' has the shape {format_value(tensor.dims)}; it must have the shape [1]"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"{field}.shape", value=tensor.dims)
-    try:
-        (value,) = tensor.check_layout(SPECIAL_ZERO).payload
-    except InvalidRequestError as error:
-        raise _rename(error, (f"{SPECIAL_ZERO}.data", field), tensor, field, is_typed=is_typed) from None
+    (value,) = tensor.payload
     if value > 1:
         text = f"input '{SPECIAL_ZERO}' is the byte {value}; it must be 0 (false) or 1 (true)"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, text, field, value=value)
