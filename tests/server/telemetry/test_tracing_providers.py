@@ -5,8 +5,8 @@ import sys
 
 START = """
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.telemetry.call_logs import Watchers
-Watchers(Config(tracing=True)).end()
+from tensor_reshape.server.telemetry.call_logs import CallLogs
+CallLogs(Config(tracing=True)).end()
 """
 REJECTION = "ConfigError: --tracing cannot start with OpenTelemetry's environment variables"
 
