@@ -145,6 +145,11 @@ class Endpoint:
             metadata = (*metadata, *self.read_trace())
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
+    def begin_attempt(self, context: ClientContext) -> tuple[float | None, CheckedMetadata]:
+        """Returns the remaining seconds and the metadata of an attempt that begins now; raises like `require_open`."""
+        self.require_open()
+        return context.deadline.remaining_seconds, self.metadata + context.metadata
+
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
         if self._read_token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
             message = "the client has a token, and the metadata contain another authorization: remove one of them"
