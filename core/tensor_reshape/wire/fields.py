@@ -15,6 +15,7 @@ Invariants:
   encoding.
 """
 
+from functools import partial
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -197,56 +198,32 @@ def _skip_varint(message: bytes, position: int) -> int | None:
     return None
 
 
-_DIMS = 0x12  # this byte is the tag of field 2 of a Tensor, which has packed varints
-_OUTPUT = 0x0A  # this byte is the tag of field 1 of a StreamReshapeResponse or of an InferShapeResponse
-_SHAPE_DIMS = 0x0A  # this byte is the tag of field 1 of a Shape, which has packed varints
+def _find_rank(answer: bytes, shape_tag: int, dims_tag: int) -> int | None:
+    """Returns the rank of the shape or tensor in the first field of a response, which may be truncated.
 
-
-def find_output_rank(answer: bytes) -> int | None:
-    """Returns the rank of the output in the response of an operation."""
-    return _find_tensor_rank(answer, _TAG)
-
-
-def find_stream_rank(answer: bytes) -> int | None:
-    """Returns the rank of the output in the first response of a stream."""
-    return _find_tensor_rank(answer, _OUTPUT)
-
-
-def find_inferred_rank(answer: bytes) -> int | None:
-    """Returns the rank of an inferred shape; None if the rank is unknown."""
+    The result is None if the response has another first field, or if the rank is not known from these bytes.
+    """
     shape = read_field(answer, 0)
-    if shape is None or shape[0] != _OUTPUT or shape[2] > len(answer):
+    if shape is None or shape[0] != shape_tag:
         return None
-    dims = [answer[start:end] for tag, start, end in _list_fields(answer, *shape[1:]) if tag == _SHAPE_DIMS]
-    return sum(map(_count_varints, dims))
-
-
-def _find_tensor_rank(answer: bytes, tag: int) -> int | None:
-    tensor = read_field(answer, 0)
-    if tensor is None or tensor[0] != tag:
-        return None
-    rank = 0
-    position, end = tensor[1], min(tensor[2], len(answer))
-    for field, start, after in _list_fields(answer, position, end):
-        if field == _TAG:
+    rank, position = 0, shape[1]
+    while position < min(shape[2], len(answer)):
+        field = read_field(answer, position)
+        if field is None or (field[0] != _TAG and field[2] > min(shape[2], len(answer))):
+            return None
+        if field[0] == _TAG:
             return rank
-        if field == _DIMS:
-            rank += _count_varints(answer[start:after])
-        position = after
-    return rank if position == tensor[2] else None
-
-
-def _count_varints(packed: bytes) -> int:
-    return sum(byte < _CONTINUATION for byte in packed)
-
-
-def _list_fields(message: bytes, position: int, end: int) -> list[tuple[int, int, int]]:
-    """Returns the complete fields from `position` on. Only the field of the payload may extend beyond `end`."""
-    fields = []
-    while position < end:
-        field = read_field(message, position)
-        if field is None or (field[2] > end and field[0] != _TAG):
-            break
-        fields.append(field)
+        if field[0] == dims_tag:
+            rank += sum(byte < _CONTINUATION for byte in answer[field[1] : field[2]])
         position = field[2]
-    return fields
+    return rank if position == shape[2] else None
+
+
+find_output_rank = partial(_find_rank, shape_tag=_TAG, dims_tag=0x12)
+"""Returns the rank of the output in the response of an operation."""
+
+find_stream_rank = partial(_find_rank, shape_tag=0x0A, dims_tag=0x12)
+"""Returns the rank of the output in the first response of a stream."""
+
+find_inferred_rank = partial(_find_rank, shape_tag=0x0A, dims_tag=0x0A)
+"""Returns the rank of an inferred shape; None if the rank is unknown."""

@@ -17,7 +17,7 @@ def bound(key: int, low: int, high: int | None) -> Found:
 def drop(*listed: Found) -> list[Found]:
     """Returns the conditions that are left."""
     implied = find_implied(listed, DECLARED)
-    return [found for _, found in drop_implied([(None, found) for found in listed], implied)]
+    return [*drop_implied(listed, implied)]
 
 
 def test_only_values_and_ranges_of_one_variable_are_solved():
