@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing, contextmanager, suppress
 from functools import cache, partial
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, Unpack, overload
 
 import grpc
 import grpc.aio
 
 from tensor_reshape.client.arguments import require_special_zero
-from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
+from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
 from tensor_reshape.client.connections import TIME_IS_UP, advise, build_error
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline, Metadata
@@ -24,7 +24,7 @@ from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.options import build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
-    Answer,
+    AnyResponse,
     Arguments,
     Expected,
     InferOptions,
@@ -45,9 +45,7 @@ from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
-Like = TypeVar("Like")
-
-Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
+AsyncInterceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
 
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio raises an error with this text if it could not write a message
@@ -75,7 +73,7 @@ class _End(NamedTuple):
 _Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
-class AsyncClient(BaseClient[Interceptor]):
+class AsyncClient(BaseClient[AsyncInterceptor]):
     """An asyncio client that reshapes arrays on a server.
 
     An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
@@ -286,7 +284,7 @@ class AsyncClient(BaseClient[Interceptor]):
         context = self._endpoint.start_call(timeout, how)
         return await (self._run(work, context) if isinstance(work, PreparedCall) else self._stream(work, context))
 
-    async def _run(self, call: PreparedCall[Answer], context: ClientContext) -> Answer:
+    async def _run(self, call: PreparedCall[AnyResponse], context: ClientContext) -> AnyResponse:
         """Makes a call and returns its response, with retries."""
         with context:
             attempts = Attempts(self._endpoint.budget, context.deadline)
@@ -295,14 +293,14 @@ class AsyncClient(BaseClient[Interceptor]):
             except TensorReshapeError as error:
                 raise advise(error, call.method) from error.__cause__
 
-    async def _send(self, call: PreparedCall[Answer], context: ClientContext, *, waits: bool = False) -> bytes:
+    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
         seconds, metadata = self._endpoint.begin_attempt(context)
         method = self._find_method(call.method)
         # If a call does not wait, a service config of the caller may decide otherwise.
         sent = method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=waits or None)
         return await _explain(sent)
 
-    async def _send_alone(self, call: PreparedCall[Answer], context: ClientContext) -> bytes:
+    async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
         async with self._open_channel(avoid_unhealthy=False) as channel:
             method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
             seconds, metadata = self._endpoint.begin_attempt(context)

@@ -46,10 +46,10 @@ from tensor_reshape.client.options import (
     check_size,
 )
 from tensor_reshape.client.requests import (
-    Answer,
+    AnyResponse,
+    AnyResult,
     Arguments,
     PreparedCall,
-    Result,
     build_health_check,
     check_keywords,
     plan_reshape,
@@ -62,7 +62,7 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 from tensor_reshape.wire.servers import HealthStatus
 
-Interceptor = TypeVar("Interceptor")
+AnyInterceptor = TypeVar("AnyInterceptor")
 
 MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
 """A function that returns a new transfer.
@@ -74,17 +74,17 @@ USE_WITH = "use `with Client(...)`, or `async with AsyncClient(...)` in asyncio"
 """The message for a `with` statement of the wrong kind."""
 
 
-def run_now(work: Coroutine[Any, Any, Result]) -> Result:
+def run_now(work: Coroutine[Any, Any, AnyResult]) -> AnyResult:
     """Runs a coroutine whose code blocks instead of suspending, and returns its result."""
     try:
         work.send(None)
     except StopIteration as end:
-        returned: Result = end.value
+        returned: AnyResult = end.value
         return returned
     raise RuntimeError("a coroutine of the blocking client suspended")
 
 
-class BaseClient(ABC, Generic[Interceptor]):
+class BaseClient(ABC, Generic[AnyInterceptor]):
     """The base class of `Client` and `AsyncClient`."""
 
     def __init__(  # noqa: PLR0913 - each option has its name
@@ -101,7 +101,7 @@ class BaseClient(ABC, Generic[Interceptor]):
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
         compression: grpc.Compression | None = None,
         options: ChannelOptions = (),
-        interceptors: Sequence[Interceptor] = (),
+        interceptors: Sequence[AnyInterceptor] = (),
         tracing: bool = False,
         grpc_api: GrpcApi = "auto",
     ) -> None:
@@ -165,11 +165,11 @@ class BaseClient(ABC, Generic[Interceptor]):
         """Creates the channel, which connects with the first call."""
 
     @abstractmethod
-    async def _send(self, call: PreparedCall[Answer], context: ClientContext, *, waits: bool = False) -> bytes:
+    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
         """Sends a call once and returns its response. If no server is connected, the call waits or fails at once."""
 
     @abstractmethod
-    async def _send_alone(self, call: PreparedCall[Answer], context: ClientContext) -> bytes:
+    async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
         """Sends a call once, on a separate channel that does not avoid servers that report NOT_SERVING."""
 
     @abstractmethod
@@ -216,7 +216,7 @@ class BaseClient(ABC, Generic[Interceptor]):
         with context:
             return await self._repeat(attempt, attempts)
 
-    async def _repeat(self, attempt: Callable[[], Coroutine[Any, Any, Result]], attempts: Attempts) -> Result:
+    async def _repeat(self, attempt: Callable[[], Coroutine[Any, Any, AnyResult]], attempts: Attempts) -> AnyResult:
         while True:
             try:
                 result = await attempt()

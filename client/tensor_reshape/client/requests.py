@@ -47,10 +47,10 @@ from tensor_reshape.wire.servers import (
 )
 from tensor_reshape.wire.tensors import TensorView
 
-Answer = TypeVar("Answer")
+AnyResponse = TypeVar("AnyResponse")
 
 
-def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
+def decode_answer(decode: Callable[[bytes], AnyResponse], raw: bytes) -> AnyResponse:
     """Decodes a response.
 
     Raises:
@@ -137,7 +137,7 @@ def reject_array(dims: Sequence[int]) -> ResponseError:
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
 
 
-Result = TypeVar("Result")
+AnyResult = TypeVar("AnyResult")
 
 Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array | SupportsDLPack
@@ -156,14 +156,14 @@ class InferOptions(ShapeOptions, CallOptions, total=False):
     """The options of `infer_shape` in addition to its own arguments."""
 
 
-class PreparedCall(NamedTuple, Generic[Answer]):
+class PreparedCall(NamedTuple, Generic[AnyResponse]):
     """One call: its method, its message, and the function that reads the response."""
 
     method: str
     request: bytes
-    decode: Callable[[bytes], Answer]
+    decode: Callable[[bytes], AnyResponse]
 
-    def then(self, convert: Callable[[Answer], Result]) -> "PreparedCall[Result]":
+    def then(self, convert: Callable[[AnyResponse], AnyResult]) -> "PreparedCall[AnyResult]":
         """Returns the same call, whose decoded response is passed through `convert`."""
         return PreparedCall(self.method, self.request, lambda raw: convert(self.decode(raw)))
 

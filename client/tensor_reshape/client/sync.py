@@ -12,12 +12,12 @@ from contextlib import closing
 from contextvars import copy_context
 from functools import cached_property, partial
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, Unpack, overload
 
 import grpc
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
-from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
+from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient, run_now
 from tensor_reshape.client.connections import advise
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline
@@ -25,7 +25,8 @@ from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
-    Answer,
+    AnyResponse,
+    AnyResult,
     Arguments,
     Expected,
     InferOptions,
@@ -47,18 +48,16 @@ from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
-_Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
-Like = TypeVar("Like")
 
-Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
+BlockingInterceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
 _Started: TypeAlias = tuple[PreparedCall[ShapeAnswers], StartedCall]
 
 _PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
 
-class Client(BaseClient[Interceptor]):
+class Client(BaseClient[BlockingInterceptor]):
     """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
@@ -316,8 +315,8 @@ class Client(BaseClient[Interceptor]):
             time.sleep(_PAUSE_SECONDS)
 
     def submit(
-        self, method: Callable[_Parameters, _Result], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
-    ) -> Future[_Result]:
+        self, method: Callable[_Parameters, AnyResult], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
+    ) -> Future[AnyResult]:
         """Calls a method of the client on a thread: `client.submit(client.reshape, array, shape, ...)`.
 
         The returned future works with `concurrent.futures.as_completed` and similar functions. If you cancel a future
@@ -346,7 +345,7 @@ class Client(BaseClient[Interceptor]):
         context = self._endpoint.start_call(timeout, how)
         return self._run(work, context) if isinstance(work, PreparedCall) else run_now(self._stream(work, context))
 
-    def _run(self, call: PreparedCall[Answer], context: ClientContext) -> Answer:
+    def _run(self, call: PreparedCall[AnyResponse], context: ClientContext) -> AnyResponse:
         """Makes a call and returns its response, with retries."""
         # The error context is entered only after an error, because entering it would cost every call a part of a
         # microsecond.
@@ -382,7 +381,7 @@ class Client(BaseClient[Interceptor]):
         channel = endpoint.open_channel(endpoint.target, options, compression, avoid_unhealthy=avoid_unhealthy)
         return open_transport(channel, self._grpc_api, interceptors)
 
-    def _answer(self, call: PreparedCall[Answer], context: ClientContext) -> bytes:
+    def _answer(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
         seconds, metadata = self._endpoint.begin_attempt(context)
         try:
             # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at
@@ -397,11 +396,11 @@ class Client(BaseClient[Interceptor]):
             return raw
         return run_now(self._repeat(partial(self._send, call, context), attempts))
 
-    async def _send(self, call: PreparedCall[Answer], context: ClientContext, *, waits: bool = False) -> bytes:
+    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
         send = self._transport.send_when_ready if waits else self._transport.send
         return send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
-    async def _send_alone(self, call: PreparedCall[Answer], context: ClientContext) -> bytes:
+    async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
         with closing(self._open_transport(avoid_unhealthy=False)) as transport:
             return transport.send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
