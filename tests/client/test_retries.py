@@ -231,12 +231,6 @@ def test_retries_are_limited_to_a_tenth_of_successful_calls(successes: list[bool
     assert grants <= 50 + sum(successes) / 10
 
 
-def test_threads_share_one_retry_budget():
-    budget = RetryBudget()
-    with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(lambda _: count_grants(budget, 20), range(8))) == 49
-
-
 GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 
 
