@@ -81,7 +81,8 @@ class Endpoint:
         read_token: ReadPair | None = None,
     ) -> None:
         """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of the settings."""
-        _check_credentials(credentials)
+        if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
+            raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")
         self.target = target
         self.credentials = credentials
         self._read_token = read_token
@@ -267,8 +268,3 @@ def check_size(size: int, name: str, most: int | None = None) -> int:
     if most is not None and not 1 <= size <= most:
         raise ValueError(f"{name} is {size}; it must be from 1 to {most}")
     return size
-
-
-def _check_credentials(credentials: object) -> None:
-    if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
-        raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")
