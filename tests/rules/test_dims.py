@@ -16,6 +16,7 @@ from tensor_reshape.rules.dims import (
     format_product,
     make_expression,
     name_dim,
+    read_unknown,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 
@@ -116,6 +117,11 @@ def test_error_for_an_out_of_range_dim_has_field_path():
             check_dims((1, value), "output.dims")
         assert (caught.value.reason, caught.value.field) == (Reason.DIM_OUT_OF_RANGE, "output.dims[1]")
         assert caught.value.metadata == {"index": "1", "value": str(value)}
+
+
+def test_only_minus_one_becomes_an_unknown_dim():
+    assert read_unknown((-1, 4, None, -2, name_dim("N"))) == (None, 4, None, -2, name_dim("N"))
+    assert (read_unknown((2, 3)), read_unknown(()), read_unknown(None)) == ((2, 3), (), None)
 
 
 @pytest.mark.parametrize(
