@@ -352,7 +352,7 @@ KINDS: list[type[Response]] = [
 ]
 TINY = st.sampled_from([1, 1, 1, 2, 3])
 # Every shape that a message can contain, including shapes without elements whose other dims are huge.
-WITH_ELEMENTS = st.lists(TINY, max_size=24) | st.builds(
+FULL = st.lists(TINY, max_size=24) | st.builds(
     lambda before, dim, after: [*before, dim, *after],
     st.lists(st.just(1), max_size=63),
     st.integers(1, 2**31 - 1000) | st.builds(int.__add__, st.sampled_from(BORDERS), st.integers(-80, 9)),
@@ -372,7 +372,7 @@ def fits(tensor: tuple[DataType, list[int]]) -> bool:
     return measure(*tensor) < 2**31 - 1000
 
 
-typed_shapes = st.tuples(st.sampled_from(list(DataType)), WITH_ELEMENTS | WITHOUT_ELEMENTS).filter(fits)
+typed_shapes = st.tuples(st.sampled_from(list(DataType)), FULL | WITHOUT_ELEMENTS).filter(fits)
 small_shapes = typed_shapes.filter(lambda tensor: measure(*tensor) < 2**16)
 
 

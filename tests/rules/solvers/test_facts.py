@@ -24,6 +24,13 @@ def test_fact_about_a_variable_without_a_name_is_not_complete():
     assert (write(facts), facts.complete) == ([], False)
 
 
+def test_known_variable_simplifies_the_other_facts():
+    facts = Facts([Range(0, MAX_DIM)] * 3, lambda: dict(enumerate(map(Symbol, "abc"))))
+    for quotient in (Product(1, (0, 1), 6), Product(1, (1, 2), 15), Product(1, (2,), 5)):
+        facts.add(EQUAL, quotient, 4, "shape")
+    assert write(facts) == ["a = 2", "b = 3", "c = 5"]
+
+
 def test_long_chain_of_facts_is_normalised_once_for_each_narrowed_variable(monkeypatch: pytest.MonkeyPatch):
     count, calls = 60, []
 
