@@ -1,7 +1,8 @@
 """The base class of both clients, which creates a client, plans its requests, and repeats failed attempts.
 
-The code that waits is written once, as coroutines. An `AsyncClient` awaits them. The methods of a `Client` below the
-coroutines block, so a `Client` runs such a coroutine to its end with `run_now`.
+The code that waits is written once, as coroutines that call a few abstract methods, such as `_send` and `_sleep`. An
+`AsyncClient` awaits the coroutines. In a `Client`, the abstract methods block and never suspend, so `run_now` runs a
+coroutine to its end.
 """
 
 import re
