@@ -1,5 +1,6 @@
-"""The error of a host name with several addresses is that of the address where a server responds."""
+"""Coroutines of a blocking client, and the error of a host name with several addresses."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from certificates import issue_certificates
 from in_process import run_runner, run_stock
 from tensor_reshape.client import UnavailableError
 from tensor_reshape.client.base import _find_better_error as find_better_error
+from tensor_reshape.client.base import run_now
 from tensor_reshape.client.options import Endpoint
 from tensor_reshape.server.config import Config
 
@@ -128,3 +130,8 @@ def test_host_names_in_the_notations_of_grpc_are_understood(target: str):
         port = address.rpartition(":")[2]
         error = find(fail_at(f"ipv6:%5B::1%5D:{port}"), target.format(port), TLS["credentials"])
     assert "WRONG_VERSION_NUMBER" in error.message
+
+
+def test_coroutine_of_a_blocking_client_must_not_suspend():
+    with pytest.raises(RuntimeError, match="suspended"):
+        run_now(asyncio.sleep(0))

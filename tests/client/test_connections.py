@@ -32,7 +32,6 @@ from tensor_reshape.client.connections import (
 )
 from tensor_reshape.client.transfers import Pauses
 from tensor_reshape.wire.methods import INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
-from tensor_reshape.wire.status import encode_rejection
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -194,22 +193,6 @@ def test_grpc_status_without_details_becomes_a_service_error():
         assert (type(error), error.code, error.message) == (KINDS.get(code, ServiceError), code, "no")
         assert str(error) == f"{code.name}: no"
     assert str(build_error(StatusCode.UNKNOWN, None, ())) == "UNKNOWN: "
-
-
-@pytest.mark.parametrize(
-    "rejection",
-    [
-        InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1),
-        LimitError.of(Reason.TENSOR_TOO_LARGE, "no", "data", limit=5),
-    ],
-    ids=lambda rejection: str(rejection.reason),
-)
-def test_error_decoded_from_status_details_equals_the_original(rejection: InvalidRequestError | LimitError):
-    status = encode_rejection(rejection)
-    error = build_error(StatusCode[status.code], status.details, status.trailing_metadata)
-    assert isinstance(error, type(rejection))
-    assert (error.reason, error.message, error.field) == (rejection.reason, "no", rejection.field)
-    assert error.metadata == rejection.metadata
 
 
 def test_message_size_rejection_of_grpc_becomes_a_limit_error():

@@ -6,19 +6,7 @@ from grpc import StatusCode
 
 from tensor_reshape.client import (
     CallTimeoutError,
-    InternalServerError,
-    ResponseError,
-    ServiceError,
-    TensorReshapeError,
-    UnavailableError,
 )
-
-
-def test_sdk_errors_inherit_from_python_and_sdk_base_classes():
-    assert issubclass(UnavailableError, ConnectionError)
-    assert issubclass(CallTimeoutError, TimeoutError)
-    assert issubclass(InternalServerError, ServiceError)
-    assert issubclass(ResponseError, TensorReshapeError)
 
 
 def test_sdk_error_survives_pickling():

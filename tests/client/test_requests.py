@@ -19,7 +19,6 @@ from tensor_reshape.client.requests import (
     Arguments,
     Plan,
     Target,
-    build_infer_shape,
     build_infer_shapes,
     plan_reshape,
 )
@@ -28,9 +27,6 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.batches import decode_batch_request
-from tensor_reshape.wire.inference import decode_infer_request
-from tensor_reshape.wire.methods import OPERATION_METHODS
-from tensor_reshape.wire.reshapes import decode_reshape_request
 from tensor_reshape.wire.tensors import TensorView
 
 NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
@@ -80,14 +76,6 @@ def test_dynamic_reshape_call_rejects_items_above_i32(item: int):
     assert (caught.value.reason, caught.value.field) == (Reason.INVALID_TARGET_VALUE, "shape")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_reshape_call_builds_the_request_of_its_operation(operation: Operation):
-    call = plan(operation).build_inline()
-    read = decode_reshape_request(operation, call.request)
-    assert call.method == OPERATION_METHODS[operation].path
-    assert (list(read.question.target), read.data.dims, bytes(read.data.payload)) == ([3, 2], (6,), SIX.tobytes())
-
-
 def test_target_array_keeps_its_dtype_and_lists_use_the_widest():
     views = (
         plan().shape,
@@ -97,30 +85,6 @@ def test_target_array_keeps_its_dtype_and_lists_use_the_widest():
     )
     types = [view and view.data_type for view in views]
     assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # StaticReshape has no tensor for the shape
-
-
-def test_arrays_with_different_strides_make_different_requests():
-    square = np.arange(4, dtype=np.float32).reshape(2, 2)
-    requests = [plan(array=array, shape=(4,)).build_inline() for array in (square, square.T)]
-    assert [decode_reshape_request(STATIC_RESHAPE, call.request).data.strides for call in requests] == [None, (1, 2)]
-
-
-def test_reshape_call_decodes_its_response():
-    response = encode_reshape_response(TensorView(DataType.F32, (3, 2), None, memoryview(SIX.tobytes())))
-    output = plan().build_inline().decode(response)
-    np.testing.assert_array_equal(output, SIX.reshape(3, 2), strict=True)
-    assert not output.flags.writeable
-
-
-def test_view_transfer_sends_a_shape_query_without_data():
-    question = decode_infer_request(plan().build_infer().request).question
-    assert (question.operation, question.data, question.target) == (STATIC_RESHAPE, [6], [3, 2])
-
-
-def test_infer_shape_request_contains_all_query_options():
-    call = build_infer_shape(["N", 4], [-1], special_zero=True, more={"operation": "reshape", "explain": True})
-    request = decode_infer_request(call.request)
-    assert (request.question.operation, request.explain, request.question.special_zero) == (RESHAPE, True, True)
 
 
 def test_batch_returns_an_error_in_place_of_an_unencodable_query():

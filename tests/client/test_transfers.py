@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from meters import measure_peak
-from tensor_reshape.client import InvalidRequestError, PackedTensor, Reason, ResponseError
+from tensor_reshape.client import PackedTensor, ResponseError
 from tensor_reshape.client.requests import Arguments, Plan, plan_reshape
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import LONG_SECONDS, Delivery, Handover, Pauses, StreamTransfer
@@ -115,11 +115,6 @@ def test_output_array_is_writable_only_when_requested(way: str):
     assert not np.shares_memory(output, SIX)
 
 
-def test_view_transfer_returns_a_view_of_the_input():
-    assert np.shares_memory(deliver(transfer="view").view(infer(3, 2)), SIX)
-    assert np.shares_memory(make_output(deliver(transfer="view", like=SUPPLIER), "view"), SIX)
-
-
 @pytest.mark.parametrize(
     "array",
     [SIX.astype(">f4"), SIX[::-1], np.ones(6, [("flag", "i1"), ("number", "f4")])["number"]],
@@ -135,14 +130,6 @@ def test_view_with_unsupported_strides_is_copied_for_other_frameworks(array: Arr
 def test_copy_never_raises_for_writable_output_of_read_only_input(how: dict[str, Any]):
     with pytest.raises(ValueError, match="never"):
         make_output(deliver(plan(freeze(SIX)), transfer="view", copy="never", **how), "view")
-
-
-def test_impossible_view_is_copied_unless_copy_is_never():
-    asked = plan(SIX.reshape(2, 3).T, (6,))
-    assert deliver(asked, transfer="view", copy="if_needed").view(infer(6)).tolist() == [0, 3, 1, 4, 2, 5]
-    with pytest.raises(InvalidRequestError) as caught:
-        deliver(asked, transfer="view", copy="never").view(infer(6))
-    assert caught.value.reason is Reason.VIEW_IMPOSSIBLE
 
 
 def test_stream_output_memory_is_aligned_to_64_bytes():
@@ -162,12 +149,6 @@ def test_out_array_receives_the_output_and_progress_is_reported():
     delivery = deliver(out=out, progress=lambda *report: reports.append(report))
     assert delivery.land(SIX.reshape(3, 2)) is out
     assert (out.tolist(), reports) == (PAIRS, [(24, 24)])
-
-
-def test_stream_begins_with_a_header_without_elements():
-    call = decode_stream_request(begin().begin)
-    assert not isinstance(call, Chunk)
-    assert (list(call.question.target), call.data.dims, call.data.payload.nbytes) == ([3, 2], (6,), 0)
 
 
 @pytest.mark.parametrize(("chunk_bytes", "sizes"), [(8, [8, 8, 8]), (10, [10, 10, 4]), (24, [24]), (100, [24])])

@@ -29,6 +29,8 @@ PRODUCT = {
 TREES = {module: ast.parse(path.read_text()) for module, path in PRODUCT.items()}
 
 TESTED_ELSEWHERE = {
+    "rules/questions.py": "rules/test_inference.py",  # fields, and the check of known queries
+    "rules/targets.py": "rules/test_inference.py",  # the conformance cases have each kind of item and each rejection
     "server/calls/results.py": "server/telemetry/test_call_logs.py",  # fields and protocols without a function
     "server/options.py": "server/test_main.py",  # the options of the command `serve`
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which is not installed for other tests

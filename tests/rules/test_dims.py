@@ -12,10 +12,8 @@ from tensor_reshape.rules.dims import (
     check_dims,
     check_partial_dims,
     check_symbols,
-    find_name,
     format_dims,
     format_product,
-    make_dim,
     make_expression,
     name_dim,
     read_unknown,
@@ -39,24 +37,6 @@ def test_interval_meet_intersects_and_join_covers_both():
         assert (one.meet(other), other.meet(one)) == (met, met)
         assert (one.join(other), other.join(one)) == (joined, joined)
     assert Interval(0, 2).meet(Interval(3, None)).is_empty
-
-
-def test_interval_contains_its_bounds():
-    assert [Interval(2, 3).holds(value) for value in (1, 2, 3, 4)] == [False, True, True, False]
-    assert Interval(2, None).holds(MAX)
-
-
-def test_make_dim_returns_the_simplest_equivalent_dim():
-    name = make_expression(1, [N])
-    made = [
-        (make_dim(Interval(4, 4), None), 4),
-        (make_dim(Interval(4, 4), name), 4),
-        (make_dim(ANY, None), None),
-        (make_dim(Interval(0, MAX), None), None),
-        (make_dim(Interval(2, MAX + 5), None), Dim(Interval(2, None))),
-        (make_dim(ANY, name), Dim(ANY, name)),
-    ]
-    assert [dim for dim, _ in made] == [want for _, want in made]
 
 
 TEXTS: dict[str, Expression] = {
@@ -87,12 +67,6 @@ def test_format_product_writes_numbers_last():
         "(a + b)*2": [name_dim("a + b"), 2],
     }
     assert list(map(format_product, products.values())) == list(products)
-
-
-def test_find_name_returns_a_name_only_for_single_symbols():
-    assert find_name(name_dim("N")) == "N"
-    unnamed: list[AnyDim] = [4, None, Dim(Interval(1, 2)), *(Dim(ANY, expression) for expression in TEXTS.values())]
-    assert [find_name(dim) for dim in unnamed] == [None] * len(unnamed)
 
 
 REJECTIONS: list[tuple[AnyDim, Reason]] = [

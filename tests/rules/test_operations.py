@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tensor_reshape.rules.dtypes import INTEGERS, DataType
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
+from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.operations import (
     DYNAMIC_RESHAPE,
     ONNX_RESHAPE,
@@ -16,7 +15,6 @@ from tensor_reshape.rules.operations import (
     STATIC_RESHAPE,
     Operation,
     check_data_type,
-    check_rank,
     check_shape_data_type,
     find_operation,
 )
@@ -80,12 +78,3 @@ def test_operation_is_found_by_every_usual_spelling():
         for operation, names in spellings.items()
     } == spellings
     assert find_operation("transpose") is None
-
-
-def test_operations_reject_ranks_above_their_maximum():
-    for operation, rank in ((STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64), (ONNX_RESHAPE, 64)):
-        assert check_rank(operation, rank, "shape", DEFAULT_LIMITS) == rank
-        with pytest.raises((InvalidRequestError, LimitError)) as caught:
-            check_rank(operation, rank + 1, "shape", DEFAULT_LIMITS)
-        assert caught.value.metadata == {"rank": str(rank + 1), "limit": str(rank)}
-    assert check_rank(RESHAPE, 100, "shape", Limits(max_rank=100)) == 100

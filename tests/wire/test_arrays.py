@@ -61,12 +61,6 @@ def assert_survives(array: Array) -> TensorView:
     return tensor
 
 
-def test_data_types_are_little_endian_with_matching_numpy_names():
-    for data_type, dtype in DTYPES.items():
-        assert (dtype.name, 8 * dtype.itemsize) == (data_type.numpy_name, max(data_type.bits, 8))
-        assert dtype == dtype.newbyteorder("<")
-
-
 def is_kept_in_a_file(dtype: np.dtype[np.generic]) -> bool:
     file = io.BytesIO()
     np.save(file, np.zeros(2, dtype))
@@ -296,16 +290,6 @@ def test_packing_returns_whole_byte_types_unchanged():
     elements = np.arange(7, dtype=np.uint8)
     assert pack(DataType.U8, elements) is elements
     assert unpack_bytes(DataType.F32, b"abcdefgh", 8) == b"abcdefgh"
-
-
-@pytest.mark.parametrize("data_type", PACKED, ids=str)
-def test_packing_elements_in_chunks_equals_packing_all(data_type: DataType):
-    elements = np.random.default_rng(3).integers(0, 256, 600_001, np.uint8)
-    pieces = [pack(data_type, elements[begin : begin + 1000]).tobytes() for begin in range(0, elements.size, 1000)]
-    packed = pack(data_type, elements)
-    assert packed.tobytes() == b"".join(pieces)
-    again = np.frombuffer(unpack_bytes(data_type, packed.tobytes(), elements.size), np.uint8)
-    assert np.array_equal(pack(data_type, again), packed)
 
 
 def test_packing_elements_allocates_only_the_result():

@@ -1,25 +1,41 @@
-"""Requests and responses round-trip without a copy, and unreadable messages are rejected."""
+"""Requests, responses and streams round-trip without a copy, headers are aligned, and invalid messages are rejected."""
 
 from dataclasses import replace
+from itertools import product
+from math import prod
 from mmap import mmap
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypothesis_profiles import examples
 from meters import measure_peak
 from plain_requests import encode_reshape_request, encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import reshapes
+from tensor_reshape.wire.arrays import DTYPES, build_array
 from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.methods import OPERATION_METHODS
-from tensor_reshape.wire.reshapes import ReshapeCall, decode_stream_request, encode_begin
+from tensor_reshape.wire.reshapes import (
+    Chunk,
+    ReshapeCall,
+    decode_reshape_response,
+    decode_stream_request,
+    decode_stream_response,
+    encode_accept,
+    encode_begin,
+    encode_chunk,
+    encode_response_header,
+)
 from tensor_reshape.wire.tensors import TensorView
+from tests.oracles.varints import find_unreadable
 
 MIB = 1 << 20
 MAX = 2**63 - 1
@@ -129,11 +145,6 @@ def test_decoded_tensor_payload_is_a_view_of_the_message(operation: Operation):
     assert measure_peak(lambda: reshapes.decode_reshape_response(answer)) < MIB
 
 
-def test_tensor_is_the_last_field_of_an_encoded_request():
-    raw = encode(RESHAPE, 8)
-    assert raw.endswith(b"\x7a\x10\x08\x0e\x12\x02\x01\x02\x7a\x08" + bytes(8))
-
-
 F32, I32 = tensor_pb2.DATA_TYPE_F32, tensor_pb2.DATA_TYPE_I32
 SCALAR = tensor_pb2.Tensor(data_type=F32, data=bytes(4))
 EMPTY = reshape_pb2.TargetShape()
@@ -153,15 +164,6 @@ def test_reshape_request_without_required_fields_is_rejected():
         assert reject(operation, b"") == "FIELD_MISSING data"
         bare = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR).SerializeToString()
         assert reject(operation, bare) == "FIELD_MISSING shape"
-
-
-def test_empty_target_shape_in_a_request_means_a_scalar():
-    assert reshapes.decode_reshape_request(STATIC_RESHAPE, STATIC).question.target == ()
-
-
-def test_absent_special_zero_is_decoded_as_none():
-    raw = reshape_pb2.StaticReshapeRequest(shape=EMPTY, data=SCALAR).SerializeToString()
-    assert reshapes.decode_reshape_request(STATIC_RESHAPE, raw).question.special_zero is None
 
 
 # operation, data type, dims, strides, bytes of a shape tensor; its rejection
@@ -191,9 +193,9 @@ def test_invalid_target_shape_tensor_is_rejected():
     assert found == TARGETS
 
 
-def pad(size: int) -> bytes:
+def pad(size: int, tag: int = 0x22) -> bytes:
     """An unknown field with a total size of `size` bytes."""
-    return b"\x22" + encode_varint(size - 4) + bytes(size - 4)
+    return bytes([tag]) + encode_varint(size - 4) + bytes(size - 4)
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["in front of the tensor", "behind the tensor"])
@@ -234,3 +236,188 @@ def test_tensor_of_2_gib_is_rejected_before_copying():
         with pytest.raises(LimitError) as caught:
             encode_reshape_request(reshapes.ReshapeCall(question, data))
     assert (caught.value.reason, caught.value.field) == ("MESSAGE_TOO_LARGE", "data")
+
+
+NO_BYTES = memoryview(b"")
+OFFSETS = [0, 1, 127, 128, 2**14 - 1, 2**14, 2**31, 2**35, 2**56, 2**62, MAX]
+HEADER = tensor_pb2.Tensor(data_type=F32)
+
+offsets = st.sampled_from(OFFSETS) | st.integers(0, MAX)
+payloads = st.binary(max_size=300)
+
+
+def begin_stream(tensor: tensor_pb2.Tensor | None = HEADER, **fields: object) -> bytes:
+    target = reshape_pb2.TargetShape()
+    header = reshape_pb2.StaticReshapeRequest(shape=target, special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
+    return reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
+
+
+def reject_message(raw: bytes) -> tuple[str, str]:
+    with pytest.raises(ReshapeError) as caught:
+        decode_stream_request(raw)
+    return caught.value.reason, caught.value.field
+
+
+def read_chunk(message: object) -> Chunk:
+    assert isinstance(message, Chunk)
+    return message
+
+
+@given(offsets, payloads)
+def test_chunk_encoding_matches_the_protobuf_class(offset: int, payload: bytes):
+    raw = encode_chunk(offset, memoryview(payload))
+    assert raw == reshape_pb2.StreamReshapeRequest(chunk=payload, offset=offset).SerializeToString()
+    assert raw == reshape_pb2.StreamReshapeResponse(chunk=payload, offset=offset).SerializeToString()
+    negative = reshape_pb2.StreamReshapeRequest(chunk=payload, offset=-1 - offset).SerializeToString()
+    for sent, want in ((raw, offset), (negative, -1 - offset)):
+        for chunk in map(read_chunk, (decode_stream_request(sent), decode_stream_response(sent))):
+            assert (chunk.offset, bytes(chunk.payload)) == (want, payload)
+
+
+def test_decoded_chunk_payload_is_a_view_of_the_message():
+    for offset in OFFSETS:
+        raw = encode_chunk(offset, memoryview(b"abc"))
+        chunk = read_chunk(decode_stream_request(raw))
+        assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
+
+
+def test_chunk_message_with_unusual_encoding_is_not_forwarded():
+    forms = {
+        "an offset of zero": b"\x20\x00\x7a\x01a",
+        "an offset with zeros in front": b"\x20\x81\x00\x7a\x01a",
+        "the offset behind": b"\x7a\x01a\x20\x01",
+        "an unknown field": b"\x28\x00\x7a\x01a",
+    }
+    assert {form: read_chunk(decode_stream_request(raw)).message for form, raw in forms.items()} == dict.fromkeys(forms)
+
+
+@given(st.sampled_from(list(DataType)), dims)
+def test_encoded_stream_accept_message_is_decoded_unchanged(data_type: DataType, shape: tuple[int, ...]):
+    raw = encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
+    output = reshape_pb2.StreamReshapeResponse.FromString(raw).output
+    assert (output.data_type, tuple(output.dims), output.data) == (int(data_type), shape, b"")
+    assert decode_stream_response(raw) == TensorView(data_type, shape, None, NO_BYTES)
+
+
+# message; reason, field
+INVALID_MESSAGES: list[tuple[bytes, Reason, str]] = [
+    (b"\xff", Reason.MESSAGE_MALFORMED, ""),
+    (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),  # a truncated chunk
+    (b"", Reason.FIELD_MISSING, "part"),
+    (b"\x20\x05", Reason.FIELD_MISSING, "part"),
+    (begin_stream(None), Reason.FIELD_MISSING, "data"),
+    (begin_stream(tensor_pb2.Tensor(data_type=F32, data=bytes(4))), Reason.CHUNK_UNEXPECTED, "data.data"),
+    (begin_stream(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES))), Reason.HEADER_TOO_LARGE, ""),
+    (begin_stream(tensor_pb2.Tensor()), Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"),
+    (
+        reshape_pb2.StreamReshapeRequest(reshape=reshape_pb2.ReshapeRequest(data=HEADER)).SerializeToString(),
+        Reason.FIELD_MISSING,
+        "shape",
+    ),
+    *((field * (2 << 20), Reason.HEADER_TOO_LARGE, "") for field in (b"\x20\x01", b"\x2a\x00", b"\x0a\x00")),
+]
+
+
+@pytest.mark.timeout(60)
+def test_undecodable_stream_message_is_rejected():
+    for raw, reason, field in INVALID_MESSAGES:
+        assert reject_message(raw) == (reason, field), raw[:20]
+
+
+def test_last_oneof_field_of_a_stream_message_applies():
+    assert bytes(read_chunk(decode_stream_request(begin_stream() + b"\x7a\x01a")).payload) == b"a"
+    assert isinstance(decode_stream_request(b"\x7a\x01a" + begin_stream()), ReshapeCall)
+
+
+@pytest.mark.parametrize("message", [begin_stream(), b"\x7a\x01a"], ids=["beginning", "chunk"])
+@pytest.mark.parametrize("behind", [False, True], ids=["in front", "behind"])
+def test_header_size_of_stream_messages_is_limited(message: bytes, behind: bool):
+    free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the byte of the chunk does not count as a header
+    fits, above = ((message + pad(size, 0x2A) if behind else pad(size, 0x2A) + message) for size in (free, free + 1))
+    decode_stream_request(fits)
+    assert reject_message(above) == (Reason.HEADER_TOO_LARGE, "")
+
+
+ALIGNMENT = 8
+BORDERS = [2**7, 2**14, 2**21, 2**28]  # sizes at which a length needs one more byte
+SHAPES: list[tuple[int, ...]] = [
+    *[(), (0,), (1,), (3,), (7, 1), (2, 3, 4), (57,), (1,) * 12, (1,) * 64],
+    *[(0, MAX), (MAX, 0), (0, *(MAX,) * 63), (*(MAX,) * 63, 0)],
+]
+Response = reshape_pb2.StaticReshapeResponse | reshape_pb2.DynamicReshapeResponse | reshape_pb2.ReshapeResponse
+KINDS: list[type[Response]] = [
+    reshape_pb2.StaticReshapeResponse,
+    reshape_pb2.DynamicReshapeResponse,
+    reshape_pb2.ReshapeResponse,
+]
+TINY = st.sampled_from([1, 1, 1, 2, 3])
+# Every shape that a message can contain, including shapes without elements whose other dims are huge.
+FULL = st.lists(TINY, max_size=24) | st.builds(
+    lambda before, dim, after: [*before, dim, *after],
+    st.lists(st.just(1), max_size=63),
+    st.integers(1, 2**31 - 1000) | st.builds(int.__add__, st.sampled_from(BORDERS), st.integers(-80, 9)),
+    st.lists(st.just(1), max_size=10),
+)
+WITHOUT_ELEMENTS = st.builds(
+    lambda before, after: [*before, 0, *after],
+    *[st.lists(st.integers(0, 5) | st.integers(0, MAX), max_size=32)] * 2,
+)
+
+
+def measure(data_type: DataType, dims: list[int] | tuple[int, ...]) -> int:
+    return data_type.count_bytes(prod(dims))
+
+
+def fits(tensor: tuple[DataType, list[int]]) -> bool:
+    return measure(*tensor) < 2**31 - 1000
+
+
+typed_shapes = st.tuples(st.sampled_from(list(DataType)), FULL | WITHOUT_ELEMENTS).filter(fits)
+small_shapes = typed_shapes.filter(lambda tensor: measure(*tensor) < 2**16)
+
+
+@examples(1000)
+@given(typed_shapes)
+def test_padded_varints_are_read_by_every_protobuf_parser(tensor: tuple[DataType, list[int]]):
+    header = encode_response_header(*tensor, measure(*tensor))
+    assert len(header) % ALIGNMENT == 0
+    findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
+    assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
+
+
+def test_response_headers_are_aligned_near_varint_size_boundaries():
+    wrong = [
+        (rank, size)
+        for rank in (1, 2, 12, 20, 64)
+        for border in BORDERS
+        for size in range(max(0, border - 300), border + 20)
+        if len(encode_response_header(DataType.U8, (size, *(1,) * (rank - 1)), size)) % ALIGNMENT
+    ]
+    assert wrong == []
+
+
+@given(small_shapes, st.randoms())
+def test_padded_response_header_is_decoded_by_the_protobuf_class(tensor: tuple[DataType, list[int]], random: Random):
+    data_type, dims = tensor
+    payload = random.randbytes(measure(*tensor))
+    raw = encode_response_header(data_type, dims, len(payload)) + payload
+    plain = reshape_pb2.ReshapeResponse.FromString(raw).SerializeToString()
+    assert len(raw) - len(plain) in range(ALIGNMENT + 3)
+    for kind in KINDS:
+        output = kind.FromString(raw).output
+        assert (output.data_type, list(output.dims), list(output.strides)) == (int(data_type), dims, [])
+        assert output.data == payload
+
+
+def test_response_payload_is_aligned_in_memory():
+    for data_type, shape in product(DataType, SHAPES):
+        payload = memoryview(bytes(measure(data_type, shape)))
+        raw = encode_reshape_response(TensorView(data_type, shape, None, payload))
+        output = decode_reshape_response(raw)
+        assert output == TensorView(data_type, shape, None, payload)
+        assert find_unreadable(reshape_pb2.ReshapeResponse, raw) == []
+        assert (len(raw) - payload.nbytes) % ALIGNMENT == 0, (data_type, shape)
+        if data_type in DTYPES and not data_type.is_packed and MAX not in shape:
+            array = build_array(output)
+            assert array.flags.aligned
+            assert array.ctypes.data % min(ALIGNMENT, data_type.group_bytes) == 0, (data_type, shape)

@@ -9,37 +9,28 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing, contextmanager, suppress
 from functools import cache, partial
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, Unpack, overload
 
 import grpc
 import grpc.aio
 
 from tensor_reshape.client.arguments import require_special_zero
-from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
+from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
-from tensor_reshape.client.connections import (
-    FAULT_SECONDS,
-    TIME_IS_UP,
-    advise,
-    build_error,
-    describe_fault,
-    describe_wait,
-    explain_timeout,
-)
+from tensor_reshape.client.connections import TIME_IS_UP, advise, build_error
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline, Metadata
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.options import build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
-    Answer,
+    AnyResponse,
     Arguments,
     Expected,
     InferOptions,
     PreparedCall,
     ShapeAnswers,
     Target,
-    build_health_check,
     build_infer_shape,
     build_infer_shapes,
     build_server_info,
@@ -48,17 +39,14 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, Pauses, ReshapeOptions, StreamTransfer
-from tensor_reshape.rules.errors import LimitError, ReshapeError, TensorReshapeError
+from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
-Like = TypeVar("Like")
+AsyncInterceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
 
-Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
-
-_Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio raises an error with this text if it could not write a message
 _STATUS_SECONDS = 2.0
@@ -85,7 +73,7 @@ class _End(NamedTuple):
 _Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
-class AsyncClient(BaseClient[Interceptor]):
+class AsyncClient(BaseClient[AsyncInterceptor]):
     """An asyncio client that reshapes arrays on a server.
 
     An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
@@ -253,17 +241,7 @@ class AsyncClient(BaseClient[Interceptor]):
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
         """Returns the health of a service, or of the whole server (""). Never retries."""
-        check_keywords("check_health", options, ("service", "timeout"), CallOptions)
-        call, context = build_health_check(service), self._endpoint.start_call(timeout, options)
-        # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
-        with context:
-            async with self._open_channel(avoid_unhealthy=False) as channel:
-                try:
-                    return call.decode(await self._send(call, context, find_method=channel.unary_unary))
-                except UnavailableError as error:
-                    raise await self._explain_failure(error) from error.__cause__
-                except CallTimeoutError as error:
-                    raise explain_timeout(error, context.deadline.seconds) from error.__cause__
+        return await self._request_health(service, timeout, options)
 
     async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Returns the version, limits and operations of a server; see `Client.server_info`."""
@@ -306,112 +284,55 @@ class AsyncClient(BaseClient[Interceptor]):
         context = self._endpoint.start_call(timeout, how)
         return await (self._run(work, context) if isinstance(work, PreparedCall) else self._stream(work, context))
 
-    async def _run(self, call: PreparedCall[Answer], context: ClientContext) -> Answer:
+    async def _run(self, call: PreparedCall[AnyResponse], context: ClientContext) -> AnyResponse:
         """Makes a call and returns its response, with retries."""
         with context:
             attempts = Attempts(self._endpoint.budget, context.deadline)
             try:
-                return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
-            except LimitError as error:
-                raise advise(error, call.method) from None
-
-    async def _stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
-        """Makes a stream call, with a new transfer for each attempt."""
-        attempts = Attempts(self._endpoint.budget, context.deadline)
-
-        async def attempt() -> Output:
-            transfer = make_transfer()
-            try:
-                with _watch_loop(transfer.pauses):
-                    return await self._exchange_all(transfer, context, attempts)
+                return call.decode(await self._repeat(partial(self._send, call, context), attempts))
             except TensorReshapeError as error:
-                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
-                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
+                raise advise(error, call.method) from error.__cause__
 
-        with context:
-            return await self._repeat(attempt, attempts)
-
-    async def _send(
-        self, call: PreparedCall[Answer], context: ClientContext, *, find_method: _FindMethod | None = None
-    ) -> bytes:
-        self._endpoint.require_open()
-        method = (find_method or self._find_method)(call.method)
-        metadata = self._endpoint.metadata + context.metadata
-        return await _explain(method(call.request, timeout=context.deadline.remaining_seconds, metadata=metadata))
-
-    async def _repeat(self, attempt: Callable[[], Awaitable[_Result]], attempts: Attempts) -> _Result:
-        while True:
-            try:
-                result = await attempt()
-            except TensorReshapeError as error:
-                await self._pause(error, attempts)
-            else:
-                attempts.record_success()
-                return result
-
-    async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits before the next attempt, after an attempt has failed with `error`.
-
-        If `error` ended the last attempt, the method raises the error of the call.
-        """
-        pause = attempts.plan_pause(error)
-        if pause is None:
-            end = attempts.choose_end(error)
-            if isinstance(end, CallTimeoutError):
-                raise explain_timeout(end, attempts.deadline.seconds, await self._find_fault()) from None
-            raise await self._explain_failure(end) from None
-        await asyncio.sleep(pause.seconds)
-        if pause.is_for_server:
-            # If no server connects in time, the next attempt reports the cause.
-            with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-                await self._check_health(seconds, wait_for_ready=True)
-        if attempts.deadline.is_within(0):
-            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
-            # exceeded".
-            raise await self._explain_failure(error)
-
-    async def _check_health(self, seconds: float, *, wait_for_ready: bool) -> None:
-        self._endpoint.require_open()
-        call, metadata = build_health_check(SERVICE), self._endpoint.metadata
+    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
+        seconds, metadata = self._endpoint.begin_attempt(context)
         method = self._find_method(call.method)
-        await _explain(method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=wait_for_ready))
+        # If a call does not wait, a service config of the caller may decide otherwise.
+        sent = method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=waits or None)
+        return await _explain(sent)
+
+    async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
+        async with self._open_channel(avoid_unhealthy=False) as channel:
+            method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
+            seconds, metadata = self._endpoint.begin_attempt(context)
+            return await _explain(method(call.request, timeout=seconds, metadata=metadata))
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def _find_state(self) -> grpc.ChannelConnectivity:
+        return self._channel.get_state()
 
     async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
         # This function runs on a thread, because it blocks.
         return await asyncio.to_thread(self._explain_loss, error) if isinstance(error, UnavailableError) else error
 
-    async def _find_fault(self) -> str:
-        """Returns the reason why no server is connected.
-
-        The text is empty if a server is connected or the client was closed.
-        """
-        if self._endpoint.budget.is_closed:
-            return ""
-        state = self._channel.get_state()
-        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            try:
-                await self._check_health(FAULT_SECONDS, wait_for_ready=False)
-            except TensorReshapeError as error:
-                return describe_fault(await self._explain_failure(error))
-        return describe_wait(state, self._endpoint.target)
-
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
-        self._endpoint.require_open()
+        seconds, metadata = self._endpoint.begin_attempt(context)
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
-        metadata = self._endpoint.metadata + context.metadata
-        call = method(timeout=context.deadline.remaining_seconds, metadata=metadata)
+        call = method(timeout=seconds, metadata=metadata)
         sender: asyncio.Task[None] | None = None
         ends: _Ends = asyncio.Queue()
         call.add_done_callback(partial(_record_end, ends))
         self._streams.add(call)  # `close` cancels it
         try:
-            async with aclosing(_exchange(call, transfer.begin, ends, context.deadline)) as answers:
-                async for raw in answers:
-                    transfer.receive(raw)
-                    attempts.record_progress()
-                    # The elements are sent only after the first response, because this response says that the server
-                    # accepts the tensor.
-                    sender = sender or asyncio.create_task(_send_chunks(call, transfer))
+            with _watch_loop(transfer.pauses):
+                async with aclosing(_exchange(call, transfer.begin, ends, context.deadline)) as answers:
+                    async for raw in answers:
+                        transfer.receive(raw)
+                        attempts.record_progress()
+                        # The elements are sent only after the first response, because this response says that the
+                        # server accepts the tensor.
+                        sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
             call.cancel()  # without `cancel`, a stream that the caller does not read to its end would stay open

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from operator import index
 from pickle import PickleBuffer
 from types import ModuleType
-from typing import Any, Protocol, SupportsIndex, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -200,6 +200,8 @@ def _check_device(array: object, field: str) -> None:
 _WIDE_BYTES = 8
 """Size of the elements that jax narrows to half by default."""
 
+
+Like = TypeVar("Like")
 
 Output: TypeAlias = Any
 """The output: an array of the framework of `like`. The overloads of each method give its type."""

@@ -1,13 +1,18 @@
-"""The base class of both clients, which creates a client and plans its requests."""
+"""The base class of both clients, which creates a client, plans its requests, and repeats failed attempts.
+
+The code that waits is written once, as coroutines that call a few abstract methods, such as `_send` and `_sleep`. An
+`AsyncClient` awaits the coroutines. In a `Client`, the abstract methods block and never suspend, so `run_now` runs a
+coroutine to its end.
+"""
 
 import re
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
 from os import PathLike
-from typing import Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -15,9 +20,24 @@ import grpc
 from tensor_reshape.client.arguments import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, check_target
 from tensor_reshape.client.arrays import Output
 from tensor_reshape.client.call_cache import FAST_OPTIONS, find_call
-from tensor_reshape.client.connections import FAILED_ADDRESS, explain_loss
-from tensor_reshape.client.contexts import LEAST_TIMEOUT_SECONDS, Metadata, find_trace_reader
-from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.connections import (
+    FAILED_ADDRESS,
+    FAULT_SECONDS,
+    advise,
+    describe_fault,
+    describe_wait,
+    explain_loss,
+    explain_timeout,
+)
+from tensor_reshape.client.contexts import (
+    LEAST_TIMEOUT_SECONDS,
+    CallOptions,
+    ClientContext,
+    Deadline,
+    Metadata,
+    find_trace_reader,
+)
+from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
 from tensor_reshape.client.options import (
     MAX_CHUNK_BYTES,
@@ -26,14 +46,24 @@ from tensor_reshape.client.options import (
     check_settings,
     check_size,
 )
-from tensor_reshape.client.requests import Arguments, PreparedCall, build_health_check, plan_reshape
+from tensor_reshape.client.requests import (
+    AnyResponse,
+    AnyResult,
+    Arguments,
+    PreparedCall,
+    build_health_check,
+    check_keywords,
+    plan_reshape,
+)
+from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
-from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
+from tensor_reshape.wire.servers import HealthStatus
 
-Interceptor = TypeVar("Interceptor")
+AnyInterceptor = TypeVar("AnyInterceptor")
 
 MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
 """A function that returns a new transfer.
@@ -45,7 +75,17 @@ USE_WITH = "use `with Client(...)`, or `async with AsyncClient(...)` in asyncio"
 """The message for a `with` statement of the wrong kind."""
 
 
-class BaseClient(ABC, Generic[Interceptor]):
+def run_now(work: Coroutine[Any, Any, AnyResult]) -> AnyResult:
+    """Runs a coroutine whose code blocks instead of suspending, and returns its result."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        returned: AnyResult = end.value
+        return returned
+    raise RuntimeError("a coroutine of the blocking client suspended")
+
+
+class BaseClient(ABC, Generic[AnyInterceptor]):
     """The base class of `Client` and `AsyncClient`."""
 
     def __init__(  # noqa: PLR0913 - each option has its name
@@ -62,7 +102,7 @@ class BaseClient(ABC, Generic[Interceptor]):
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
         compression: grpc.Compression | None = None,
         options: ChannelOptions = (),
-        interceptors: Sequence[Interceptor] = (),
+        interceptors: Sequence[AnyInterceptor] = (),
         tracing: bool = False,
         grpc_api: GrpcApi = "auto",
     ) -> None:
@@ -124,6 +164,104 @@ class BaseClient(ABC, Generic[Interceptor]):
     @abstractmethod
     def _open(self, grpc_api: GrpcApi) -> None:
         """Creates the channel, which connects with the first call."""
+
+    @abstractmethod
+    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
+        """Sends a call once and returns its response. If no server is connected, the call waits or fails at once."""
+
+    @abstractmethod
+    async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
+        """Sends a call once, on a separate channel that does not avoid servers that report NOT_SERVING."""
+
+    @abstractmethod
+    async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
+        """Sends a stream once and returns its output."""
+
+    @abstractmethod
+    async def _sleep(self, seconds: float) -> None:
+        """Waits."""
+
+    @abstractmethod
+    def _find_state(self) -> grpc.ChannelConnectivity | None:
+        """Returns the state of the channel, or None if the state is unknown."""
+
+    async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
+        return self._explain_loss(error)
+
+    async def _check_health(self, seconds: float | None, *, waits: bool) -> None:
+        await self._send(build_health_check(SERVICE), ClientContext(Deadline(seconds), ()), waits=waits)
+
+    async def _request_health(self, service: str, timeout: float | None, options: CallOptions) -> HealthStatus:
+        check_keywords("check_health", options, ("service", "timeout"), CallOptions)
+        call, context = build_health_check(service), self._endpoint.start_call(timeout, options)
+        with context:
+            try:
+                return call.decode(await self._send_alone(call, context))
+            except UnavailableError as error:
+                raise await self._explain_failure(error) from error.__cause__
+            except CallTimeoutError as error:
+                raise explain_timeout(error, context.deadline.seconds) from error.__cause__
+
+    async def _stream(self, make_transfer: MakeTransfer, context: ClientContext) -> Output:
+        """Makes a stream call, with a new transfer for each attempt."""
+        attempts = Attempts(self._endpoint.budget, context.deadline)
+
+        async def attempt() -> Output:
+            transfer = make_transfer()
+            try:
+                return await self._exchange_all(transfer, context, attempts)
+            except TensorReshapeError as error:
+                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
+                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
+
+        with context:
+            return await self._repeat(attempt, attempts)
+
+    async def _repeat(self, attempt: Callable[[], Coroutine[Any, Any, AnyResult]], attempts: Attempts) -> AnyResult:
+        while True:
+            try:
+                result = await attempt()
+            except TensorReshapeError as error:
+                await self._pause(error, attempts)
+            else:
+                attempts.record_success()
+                return result
+
+    async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
+        """Waits before the next attempt, after an attempt has failed with `error`.
+
+        If `error` ended the last attempt, the method raises the error of the call.
+        """
+        pause = attempts.plan_pause(error)
+        if pause is None:
+            end = attempts.choose_end(error)
+            if isinstance(end, CallTimeoutError):
+                raise explain_timeout(end, attempts.deadline.seconds, await self._find_fault()) from None
+            raise await self._explain_failure(end) from None
+        await self._sleep(pause.seconds)
+        if pause.is_for_server:
+            # If no server connects in time, the next attempt reports the cause.
+            with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
+                await self._check_health(seconds, waits=True)
+        if attempts.deadline.is_within(0):
+            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
+            # exceeded".
+            raise await self._explain_failure(error)
+
+    async def _find_fault(self) -> str:
+        """Returns the reason why no server is connected.
+
+        The text is empty if a server is connected or the client was closed.
+        """
+        if self._endpoint.budget.is_closed:
+            return ""
+        state = self._find_state()
+        if state in (None, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
+            try:
+                await self._check_health(FAULT_SECONDS, waits=False)
+            except TensorReshapeError as error:
+                return describe_fault(await self._explain_failure(error))
+        return describe_wait(state, self._endpoint.target)
 
     def _explain_loss(self, error: TensorReshapeError) -> TensorReshapeError:
         """Returns the error to raise for a failed call; it blocks, because it may make connections."""

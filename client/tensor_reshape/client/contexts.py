@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import NamedTuple, Self, TypedDict
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.runtime.lazy_imports import advise_install
@@ -67,7 +67,7 @@ CALL_OPTIONS = CallOptions.__annotations__.keys()
 """The names of the options in `CallOptions`."""
 
 
-class ClientContext:
+class ClientContext(NamedTuple):
     """The context of a single call. Use the context as a context manager around the call.
 
     If an error leaves the `with` block, the context sets the request id of the error. This id is the server's id if the
@@ -78,12 +78,8 @@ class ClientContext:
         metadata: metadata of this call only, in addition to the metadata of the client.
     """
 
-    __slots__ = ("deadline", "metadata")
-
-    def __init__(self, deadline: Deadline, metadata: CheckedMetadata) -> None:
-        """Stores the deadline and the metadata."""
-        self.deadline = deadline
-        self.metadata = metadata
+    deadline: Deadline
+    metadata: CheckedMetadata
 
     def __enter__(self) -> Self:
         """Returns the context."""

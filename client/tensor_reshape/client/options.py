@@ -81,7 +81,8 @@ class Endpoint:
         read_token: ReadPair | None = None,
     ) -> None:
         """Checks the arguments. Raises TypeError or ValueError if grpc could not use one of the settings."""
-        _check_credentials(credentials)
+        if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
+            raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")
         self.target = target
         self.credentials = credentials
         self._read_token = read_token
@@ -144,6 +145,11 @@ class Endpoint:
         if self.read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
             metadata = (*metadata, *self.read_trace())
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
+
+    def begin_attempt(self, context: ClientContext) -> tuple[float | None, CheckedMetadata]:
+        """Returns the remaining seconds and the metadata of an attempt that begins now; raises like `require_open`."""
+        self.require_open()
+        return context.deadline.remaining_seconds, self.metadata + context.metadata
 
     def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
         if self._read_token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
@@ -262,8 +268,3 @@ def check_size(size: int, name: str, most: int | None = None) -> int:
     if most is not None and not 1 <= size <= most:
         raise ValueError(f"{name} is {size}; it must be from 1 to {most}")
     return size
-
-
-def _check_credentials(credentials: object) -> None:
-    if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
-        raise TypeError(f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS")

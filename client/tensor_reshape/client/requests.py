@@ -47,10 +47,10 @@ from tensor_reshape.wire.servers import (
 )
 from tensor_reshape.wire.tensors import TensorView
 
-Answer = TypeVar("Answer")
+AnyResponse = TypeVar("AnyResponse")
 
 
-def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
+def decode_answer(decode: Callable[[bytes], AnyResponse], raw: bytes) -> AnyResponse:
     """Decodes a response.
 
     Raises:
@@ -62,8 +62,10 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
         raise ResponseError(f"the server's response is invalid: {error.message}") from error
 
 
-def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
-    """Decodes the response of an operation as a view of `raw`. `dims` is the output shape according to the rules.
+def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes, *, as_bytes: bool = False) -> Array:
+    """Decodes the response of an operation as a view of `raw`, or as the bytes of its elements.
+
+    `dims` is the output shape according to the rules.
 
     Raises:
         ReshapeError: the message does not follow the API.
@@ -71,20 +73,9 @@ def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Ar
     """
     output = check_output(question, dims, reshapes.decode_reshape_response(raw))
     try:
-        return build_array(output)
+        return np.frombuffer(output.payload, np.uint8) if as_bytes else build_array(output)
     except ValueError:  # the tensor is empty, but the product of its other dims is too large for numpy
         raise reject_array(dims) from None
-
-
-def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
-    """Decodes the response of an operation and returns the bytes of the elements.
-
-    Raises:
-        ReshapeError: the message does not follow the API.
-        ResponseError: the output has another type or shape than the rules give.
-    """
-    output = check_output(question, dims, reshapes.decode_reshape_response(raw))
-    return np.frombuffer(output.payload, np.uint8)
 
 
 def decode_shape(question: AnyQuestion, raw: bytes) -> InferredShape:
@@ -137,7 +128,7 @@ def reject_array(dims: Sequence[int]) -> ResponseError:
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
 
 
-Result = TypeVar("Result")
+AnyResult = TypeVar("AnyResult")
 
 Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array | SupportsDLPack
@@ -156,14 +147,14 @@ class InferOptions(ShapeOptions, CallOptions, total=False):
     """The options of `infer_shape` in addition to its own arguments."""
 
 
-class PreparedCall(NamedTuple, Generic[Answer]):
+class PreparedCall(NamedTuple, Generic[AnyResponse]):
     """One call: its method, its message, and the function that reads the response."""
 
     method: str
     request: bytes
-    decode: Callable[[bytes], Answer]
+    decode: Callable[[bytes], AnyResponse]
 
-    def then(self, convert: Callable[[Answer], Result]) -> "PreparedCall[Result]":
+    def then(self, convert: Callable[[AnyResponse], AnyResult]) -> "PreparedCall[AnyResult]":
         """Returns the same call, whose decoded response is passed through `convert`."""
         return PreparedCall(self.method, self.request, lambda raw: convert(self.decode(raw)))
 
@@ -212,9 +203,13 @@ class Plan:
 
     def build_inline(self) -> PreparedCall[Array]:
         """Returns the call with all elements in one message."""
-        data = self._view_data()
+        data = (
+            TensorView(self.data_type, self.question.data, None, self.array.data)
+            if self.is_of_bytes
+            else view_array(self.array, "data")
+        )
         header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
-        decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims)
+        decode = partial(decode_array, self.question, self.dims, as_bytes=self.is_of_bytes)
         return PreparedCall(
             OPERATION_METHODS[self.question.operation].path,
             b"".join((header, data.payload)),
@@ -243,11 +238,6 @@ class Plan:
     def memory_dims(self) -> tuple[int, ...]:
         """The shape of the output array in memory."""
         return (self.dense_bytes,) if self.is_of_bytes else self.dims
-
-    def _view_data(self) -> TensorView:
-        if self.is_of_bytes:
-            return TensorView(self.data_type, self.question.data, None, self.array.data)
-        return view_array(self.array, "data")
 
 
 def plan_reshape(arguments: Arguments) -> Plan:

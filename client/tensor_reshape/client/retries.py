@@ -14,7 +14,7 @@ the server was lost, the call waits until a server is connected, and sends nothi
 server if the status is UNAVAILABLE, is CANCELLED because the server was stopping, or is missing because a proxy ended
 the call.
 
-This module only plans retries. The modules `sync` and `aio` send the calls and wait.
+This module only plans retries. The clients send the calls and wait (`base`).
 """
 
 import random

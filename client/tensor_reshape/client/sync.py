@@ -8,31 +8,31 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from contextvars import copy_context
 from functools import cached_property, partial
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, Unpack, overload
 
 import grpc
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
-from tensor_reshape.client.arrays import AnyArray, Output, PackedTensor
-from tensor_reshape.client.base import USE_WITH, BaseClient
-from tensor_reshape.client.connections import FAULT_SECONDS, advise, describe_fault, describe_wait, explain_timeout
+from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
+from tensor_reshape.client.base import USE_WITH, BaseClient, run_now
+from tensor_reshape.client.connections import advise
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
-    Answer,
+    AnyResponse,
+    AnyResult,
     Arguments,
     Expected,
     InferOptions,
     PreparedCall,
     ShapeAnswers,
     Target,
-    build_health_check,
     build_infer_shape,
     build_infer_shapes,
     build_server_info,
@@ -45,21 +45,19 @@ from tensor_reshape.client.transports import StartedCall, Transport
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
-_Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
-Like = TypeVar("Like")
 
-Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
+BlockingInterceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
 _Started: TypeAlias = tuple[PreparedCall[ShapeAnswers], StartedCall]
 
 _PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
 
-class Client(BaseClient[Interceptor]):
+class Client(BaseClient[BlockingInterceptor]):
     """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
@@ -288,16 +286,7 @@ class Client(BaseClient[Interceptor]):
         >>> client.check_health()
         <HealthStatus.SERVING: 1>
         """
-        check_keywords("check_health", options, ("service", "timeout"), CallOptions)
-        call, context = build_health_check(service), self._endpoint.start_call(timeout, options)
-        # This call needs a separate channel, because the client's own channel avoids servers that report NOT_SERVING.
-        with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
-            try:
-                return call.decode(self._send(call, context, transport=transport))
-            except UnavailableError as error:
-                raise self._explain_loss(error) from error.__cause__
-            except CallTimeoutError as error:
-                raise explain_timeout(error, context.deadline.seconds) from error.__cause__
+        return run_now(self._request_health(service, timeout, options))
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Returns the version, limits and operations of one of the servers behind the target.
@@ -321,13 +310,13 @@ class Client(BaseClient[Interceptor]):
         while not self._is_ready(deadline):
             if deadline.is_within(_PAUSE_SECONDS):
                 message = f"no server was ready within {seconds} seconds"
-                message = "; ".join(filter(None, (message, self._find_fault())))
+                message = "; ".join(filter(None, (message, run_now(self._find_fault()))))
                 raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE)
             time.sleep(_PAUSE_SECONDS)
 
     def submit(
-        self, method: Callable[_Parameters, _Result], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
-    ) -> Future[_Result]:
+        self, method: Callable[_Parameters, AnyResult], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
+    ) -> Future[AnyResult]:
         """Calls a method of the client on a thread: `client.submit(client.reshape, array, shape, ...)`.
 
         The returned future works with `concurrent.futures.as_completed` and similar functions. If you cancel a future
@@ -354,9 +343,9 @@ class Client(BaseClient[Interceptor]):
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
         context = self._endpoint.start_call(timeout, how)
-        return self._run(work, context) if isinstance(work, PreparedCall) else self._stream(work, context)
+        return self._run(work, context) if isinstance(work, PreparedCall) else run_now(self._stream(work, context))
 
-    def _run(self, call: PreparedCall[Answer], context: ClientContext) -> Answer:
+    def _run(self, call: PreparedCall[AnyResponse], context: ClientContext) -> AnyResponse:
         """Makes a call and returns its response, with retries."""
         # The error context is entered only after an error, because entering it would cost every call a part of a
         # microsecond.
@@ -366,21 +355,6 @@ class Client(BaseClient[Interceptor]):
             with context:
                 raise advise(error, call.method) from error.__cause__
 
-    def _stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
-        """Makes a stream call, with a new transfer for each attempt."""
-        attempts = Attempts(self._endpoint.budget, context.deadline)
-
-        def attempt() -> Output:
-            transfer = make_transfer()
-            try:
-                return self._exchange_all(transfer, context, attempts)
-            except TensorReshapeError as error:
-                pauses = None if self._endpoint.budget.is_closed else transfer.pauses
-                raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
-
-        with context:
-            return self._repeat(attempt, attempts)
-
     def _is_ready(self, deadline: Deadline) -> bool:
         """Waits for a server that reports SERVING.
 
@@ -389,44 +363,51 @@ class Client(BaseClient[Interceptor]):
         try:
             # The channel sends no call before a server reports SERVING, so a server is also ready if it rejects the
             # health call.
-            self._check_health(deadline.remaining_seconds, wait_for_ready=True)
+            run_now(self._check_health(deadline.remaining_seconds, waits=True))
         except (CallTimeoutError, UnavailableError):
             return False
         except TensorReshapeError:
             self._endpoint.require_open()  # another thread may have closed the client
         return True
 
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _find_state(self) -> grpc.ChannelConnectivity | None:
+        return self._transport.find_state()
+
     def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
         endpoint, (options, compression, interceptors) = self._endpoint, self._settings
         channel = endpoint.open_channel(endpoint.target, options, compression, avoid_unhealthy=avoid_unhealthy)
         return open_transport(channel, self._grpc_api, interceptors)
 
-    def _answer(self, call: PreparedCall[Answer], context: ClientContext) -> bytes:
+    def _answer(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
+        seconds, metadata = self._endpoint.begin_attempt(context)
         try:
-            raw = self._send(call, context)
+            # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at
+            # once, and `retries` plans how long to wait.
+            raw = self._transport.send(call.method, call.request, seconds, metadata)
         except TensorReshapeError as error:
             # `Attempts` is created only after a failure, because most calls need only one attempt.
             attempts = Attempts(self._endpoint.budget, context.deadline)
-            self._pause(error, attempts)
+            run_now(self._pause(error, attempts))
         else:
             self._endpoint.budget.record_success()
             return raw
-        return self._repeat(lambda: self._send(call, context), attempts)
+        return run_now(self._repeat(partial(self._send, call, context), attempts))
 
-    def _send(self, call: PreparedCall[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
-        self._endpoint.require_open()
-        metadata = self._endpoint.metadata + context.metadata
-        # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at once,
-        # and `retries` plans how long to wait.
-        transport = transport or self._transport
-        return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
+    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
+        send = self._transport.send_when_ready if waits else self._transport.send
+        return send(call.method, call.request, *self._endpoint.begin_attempt(context))
+
+    async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
+        with closing(self._open_transport(avoid_unhealthy=False)) as transport:
+            return transport.send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _start(self, call: PreparedCall[ShapeAnswers], context: ClientContext) -> _Started:
-        self._endpoint.require_open()
         # The call is started without waiting for its response, so several calls of a batch run at the same time without
         # a thread for each.
-        start, metadata = self._transport.start, self._endpoint.metadata + context.metadata
-        return call, start(call.method, call.request, context.deadline.remaining_seconds, metadata)
+        return call, self._transport.start(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
@@ -435,69 +416,15 @@ class Client(BaseClient[Interceptor]):
         call, pending = started
         first = iter([pending.finish])
 
-        def attempt() -> bytes:
+        async def attempt() -> bytes:
             finish = next(first, None)
-            return self._send(call, context) if finish is None else finish()
+            return await self._send(call, context) if finish is None else finish()
 
-        return call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, context.deadline)))
+        return call.decode(run_now(self._repeat(attempt, Attempts(self._endpoint.budget, context.deadline))))
 
-    def _repeat(self, attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
-        while True:
-            try:
-                result = attempt()
-            except TensorReshapeError as error:
-                self._pause(error, attempts)
-            else:
-                attempts.record_success()
-                return result
-
-    def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits before the next attempt, after an attempt has failed with `error`.
-
-        If `error` ended the last attempt, the method raises the error of the call.
-        """
-        pause = attempts.plan_pause(error)
-        if pause is None:
-            end = attempts.choose_end(error)
-            if isinstance(end, CallTimeoutError):
-                raise explain_timeout(end, attempts.deadline.seconds, self._find_fault()) from None
-            raise self._explain_loss(end) from None
-        time.sleep(pause.seconds)
-        if pause.is_for_server:
-            # If no server connects in time, the next attempt reports the cause.
-            with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-                self._check_health(seconds, wait_for_ready=True)
-        if attempts.deadline.is_within(0):
-            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
-            # exceeded".
-            raise self._explain_loss(error)
-
-    def _check_health(self, seconds: float | None, *, wait_for_ready: bool) -> None:
-        self._endpoint.require_open()
-        call = build_health_check(SERVICE)
-        send = self._transport.send_when_ready if wait_for_ready else self._transport.send
-        send(call.method, call.request, seconds, self._endpoint.metadata)
-
-    def _find_fault(self) -> str:
-        """Returns the reason why no server is connected.
-
-        The text is empty if a server is connected or the client was closed.
-        """
-        if self._endpoint.budget.is_closed:
-            return ""
-        state = self._transport.find_state()
-        if state in (None, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
-            try:
-                self._check_health(FAULT_SECONDS, wait_for_ready=False)
-            except TensorReshapeError as error:
-                return describe_fault(self._explain_loss(error))
-        return describe_wait(state, self._endpoint.target)
-
-    def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
-        self._endpoint.require_open()
-        seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
+    async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         # Without `closing`, a stream that the caller does not read to its end would stay open.
-        with closing(self._transport.exchange(transfer, seconds, metadata)) as answers:
+        with closing(self._transport.exchange(transfer, *self._endpoint.begin_attempt(context))) as answers:
             for raw in answers:
                 transfer.receive(raw)
                 attempts.record_progress()

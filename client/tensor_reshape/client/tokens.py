@@ -111,7 +111,12 @@ def authorize(
         raise ValueError(message)
     if is_tls(credentials):
         return credentials, given
-    calls = grpc.metadata_call_credentials(_TokenPlugin(given), name="token")
+
+    # grpcio calls this function on a new thread for each call.
+    def pass_token(_: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
+        callback((given(),), None)
+
+    calls = grpc.metadata_call_credentials(pass_token, name="token")  # type: ignore[arg-type] # any callable
     return grpc.composite_channel_credentials(credentials, calls), None
 
 
@@ -124,18 +129,6 @@ def _read_token(token: str | None, token_file: str | os.PathLike[str] | None) ->
         return None
     pair = _build_pair(token)
     return lambda: pair
-
-
-class _TokenPlugin(grpc.AuthMetadataPlugin):
-    """A plugin that passes the token to gRPC for each call."""
-
-    def __init__(self, read_pair: ReadPair) -> None:
-        self._read_pair = read_pair
-
-    def __call__(self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
-        """Passes the token to gRPC; grpcio calls this method on a new thread for each call."""
-        del context
-        callback((self._read_pair(),), None)
 
 
 def _build_pair(text: str) -> tuple[str, str]:

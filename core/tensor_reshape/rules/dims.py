@@ -223,9 +223,14 @@ def read_unknown(dims: tuple[AnyDim, ...] | None) -> tuple[AnyDim, ...] | None:
     return tuple([None if dim == -1 else dim for dim in dims]) if dims is not None and -1 in dims else dims
 
 
+def find_symbol(dim: AnyDim) -> Symbol | None:
+    """Returns the symbol of a dim that is a single symbol; None for any other dim."""
+    return dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
+
+
 def find_name(dim: AnyDim) -> str | None:
     """Returns the name of a dim that is a single symbol; None for any other dim."""
-    symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
+    symbol = find_symbol(dim)
     return None if symbol is None else symbol.name
 
 

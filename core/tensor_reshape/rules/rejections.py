@@ -5,7 +5,7 @@ Each error about an item contains the wrong item, the whole target and the data 
 
 from collections.abc import Sequence
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dim, format_dims
+from tensor_reshape.rules.dims import AnyDim, Interval, find_bounds, find_symbol, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
@@ -100,7 +100,7 @@ def check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
         raise reject_expected_rank(output, expected)
     named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
-        symbol = want.expression.symbol if isinstance(want, Dim) and want.expression is not None else None
+        symbol = find_symbol(want)
         is_within = find_bounds(want).holds(have) and (symbol is None or symbol.bounds.holds(have))
         if not is_within or (symbol is not None and named.setdefault(symbol.name, have) != have):
             raise reject_expected(index, have, want)

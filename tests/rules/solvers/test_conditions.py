@@ -113,15 +113,6 @@ def test_conditions_have_their_normal_form():
     assert found == CONDITIONS
 
 
-def test_data_of_unknown_rank_has_only_conditions_of_named_dims():
-    for target, expected in (("-1", ("", True)), ("N", ("", False)), ("N -1", ("N >= 1 [3 shape[0]]", False))):
-        assert describe(infer(write_question(RESHAPE, None, target, True))) == expected
-
-
-def test_unknown_target_has_no_conditions():
-    assert describe(infer(write_question(RESHAPE, "N 4", None, True))) == ("", False)
-
-
 def test_contradictory_conditions_reject_the_query():
     for data, target, expected, reason in (
         ("N", "N -1", "? 2", "EXPECTED_SHAPE_MISMATCH expected_shape.dims[1]"),  # N / N is 1

@@ -22,7 +22,7 @@ conditions depend only on the facts and their order.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import gcd
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import ANY, Expression, Interval, Symbol
@@ -31,8 +31,6 @@ from tensor_reshape.rules.products import Product, find_exact_root, find_root, f
 from tensor_reshape.rules.solvers.equations import Range, fold, name_product
 
 EQUAL, DIVIDES, RANGE = ConditionKind
-
-AnyFact = TypeVar("AnyFact")
 
 
 class Found(NamedTuple):
@@ -44,12 +42,16 @@ class Found(NamedTuple):
             if the kind is DIVIDES, and within `bounds` if the kind is RANGE. One of its numbers may be 0.
         bounds: the range of the quotient, if the kind is RANGE.
         shared: the variables that were removed from both products, if they may be 0.
+        rule: the number of the rule that requires the condition.
+        item: the part of the query that requires the condition.
     """
 
     kind: ConditionKind
     quotient: Product[int]
     bounds: Interval = ANY
     shared: tuple[int, ...] = ()
+    rule: int = 0
+    item: str = ""
 
     @property
     def interval(self) -> Interval:
@@ -131,11 +133,11 @@ def find_implied(listed: Iterable[Found], declared: Sequence[Range]) -> Implied:
     return implied
 
 
-def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> Iterator[tuple[AnyFact, Found]]:
+def drop_implied(listed: Iterable[Found], implied: Implied) -> Iterator[Found]:
     """Yields the conditions that do not follow from another condition."""
     known, lows, highs = implied.known, dict(implied.lows), dict(implied.highs)
     seen = set[tuple[Hashable, frozenset[int]]]()
-    for fact, found in listed:
+    for found in listed:
         if implied.have_stronger(found) or (found.kind is DIVIDES and implied.make_divisible(found)):
             continue
         kept = found
@@ -153,7 +155,7 @@ def drop_implied(listed: Iterable[tuple[AnyFact, Found]], implied: Implied) -> I
         one = _relate(kept), frozenset(kept.shared)
         if one not in seen:
             seen.add(one)
-            yield fact, kept
+            yield kept
 
 
 def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
@@ -188,20 +190,6 @@ _MAX_DIVISORS = 256  # if a number has more divisors than this, the divisors are
 _MAX_BITS = 64  # if a number has more bits than this, it is not factorised
 
 
-class _Fact(NamedTuple):
-    """A quotient of two products that is 1 (EQUAL), an integer (DIVIDES), or within `bounds` (RANGE)."""
-
-    kind: ConditionKind
-    quotient: Product[int]
-    bounds: Interval
-    rule: int
-    item: str
-
-    def has_any(self, keys: set[int]) -> bool:
-        """Whether the fact contains at least one of the variables."""
-        return not (keys.isdisjoint(self.quotient.factors) and keys.isdisjoint(self.quotient.divisors))
-
-
 _CONTRADICTION = Found(EQUAL, Product(0, ()))
 
 
@@ -224,7 +212,7 @@ class Facts:
         self._ranges = list(ranges)
         self._find_symbols = find_symbols
         self._symbols: Mapping[int, Symbol] = {}
-        self._facts = list[_Fact]()
+        self._facts = list[Found]()
         # for each variable that must be at least 1, the index of the item that requires this
         self._positive = dict[int, int]()
         # pairs of a number and a product of variables that this number divides in every instance
@@ -242,7 +230,7 @@ class Facts:
 
     def add(self, kind: ConditionKind, quotient: Product[int], rule: int, item: str, bounds: Interval = ANY) -> None:
         """Adds a fact. The conditions are listed in the order in which their facts were added."""
-        self._facts.append(_Fact(kind, quotient, bounds, rule, item))
+        self._facts.append(Found(kind, quotient, bounds, (), rule, item))
 
     def solve(self) -> tuple[tuple[Condition, ...], bool]:
         """Returns the conditions, and whether they contradict each other."""
@@ -267,21 +255,21 @@ class Facts:
                     moved.update(filter(None, map(self._narrow, found[place])))
             # The normal form of a fact depends only on the ranges of its own variables, so a fact is examined again
             # only if one of these ranges has changed.
-            pending = [place for place in places if place in unsolved and self._facts[place].has_any(moved)]
+            pending = [place for place in places if place in unsolved and _has_any(self._facts[place].quotient, moved)]
         self._symbols = self._find_symbols()
-        listed = [(self._facts[place], one) for place in sorted(found) for one in found[place]]
-        implied = find_implied([one for _, one in listed], self._declared)
+        listed = [one for place in sorted(found) for one in found[place]]
+        implied = find_implied(listed, self._declared)
         written = [self._write_positive(*item) for item in self._positive.items() if not implied.make_positive(item[0])]
-        written += [self._write(fact, one) for fact, one in drop_implied(listed, implied)]
+        written += [self._write(one) for one in drop_implied(listed, implied)]
         return self._finish(written), False
 
-    def _solve_alone(self, fact: _Fact) -> tuple[tuple[Condition, ...], bool]:
+    def _solve_alone(self, fact: Found) -> tuple[tuple[Condition, ...], bool]:
         """Returns the conditions of a query that has only one fact, as most queries do."""
         found = self._normalise(fact)
         if not found or _CONTRADICTION in found:
             return (), bool(found)
         self._symbols = self._find_symbols()
-        return self._finish([self._write(fact, one) for one in found]), False
+        return self._finish([self._write(one) for one in found]), False
 
     def _finish(self, written: Sequence[Condition | None]) -> tuple[Condition, ...]:
         self.complete = None not in written
@@ -295,11 +283,10 @@ class Facts:
         self._ranges[key] = own.meet(Range(low, own.max if high is None else high))
         return None if self._ranges[key] == own else key
 
-    def _normalise(self, fact: _Fact) -> list[Found]:
-        found = Found(fact.kind, fold(fact.quotient, self._ranges, 0), fact.bounds)
-        if fact.kind is EQUAL:
-            return self._equate(found)
-        return self._divide(found) if fact.kind is DIVIDES else self._bound(found)
+    def _normalise(self, fact: Found) -> list[Found]:
+        whole = fact._replace(quotient=fold(fact.quotient, self._ranges, 0))
+        find = self._equate if fact.kind is EQUAL else self._divide if fact.kind is DIVIDES else self._bound
+        return [one if one is _CONTRADICTION else one._replace(rule=fact.rule, item=fact.item) for one in find(whole)]
 
     def _cancel(self, whole: Found) -> Found:
         """Returns the condition without the common factors of its two products.
@@ -460,9 +447,9 @@ class Facts:
             return Condition(EQUAL, product, Expression(1, ()), rule=3, item=item)
         return Condition(RANGE, product, min=1, rule=3, item=item)
 
-    def _write(self, fact: _Fact, found: Found) -> Condition | None:
+    def _write(self, found: Found) -> Condition | None:
         """Returns the condition with the names of its dims; None if a dim has no name or a number is too large."""
-        kind, (above, left, below, right), (low, high), shared = found
+        kind, (above, left, below, right), (low, high), shared, rule, item = found
         unless = name_product(Product(1, shared), self._symbols) if shared else None
         if shared and unless is None:
             return None
@@ -470,13 +457,17 @@ class Facts:
             product = name_product(found.quotient, self._symbols)
             if product is None or max(low, high or 0) > MAX_DIM:
                 return None
-            return Condition(kind, product, None, low or None, high, unless, fact.rule, fact.item)
+            return Condition(kind, product, None, low or None, high, unless, rule, item)
         first, second = (name_product(Product(*own), self._symbols) for own in ((above, left), (below, right)))
         if first is None or second is None:
             return None
         if kind is DIVIDES:
             first, second = second, first
-        return Condition(kind, first, second, None, None, unless, fact.rule, fact.item)
+        return Condition(kind, first, second, None, None, unless, rule, item)
+
+
+def _has_any(quotient: Product[int], keys: set[int]) -> bool:
+    return not (keys.isdisjoint(quotient.factors) and keys.isdisjoint(quotient.divisors))
 
 
 def _find_step(number: int, power: int) -> int | None:

@@ -21,6 +21,7 @@ from tensor_reshape.rules.dims import (
     Symbol,
     bound_dim,
     find_bounds,
+    find_symbol,
     make_dim,
     make_legal_expression,
 )
@@ -246,7 +247,7 @@ def _multiply_bounds(above: int, bounds: Sequence[Interval], below: int) -> Inte
 def _name(above: int, unknown: Sequence[Dim | None], below: int) -> Expression | None:
     symbols = list[Symbol]()
     for dim in unknown:
-        symbol = None if dim is None or dim.expression is None else dim.expression.symbol
+        symbol = find_symbol(dim)
         if symbol is None:
             return None
         symbols.append(symbol)
