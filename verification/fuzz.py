@@ -16,7 +16,7 @@ import google.protobuf
 from google.protobuf.internal import api_implementation
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.oip import inferences, raw_contents, requests
 from tensor_reshape.server.oip.messages import InferMessage, InferRequest, find_class
@@ -237,7 +237,7 @@ def _read_tensor(kind: str, raw: bytes) -> tuple[str, Reading]:
         return _describe_part(reshapes.decode_stream_request(raw, LIMITS))
     if kind == "to_client":
         return _describe_part(reshapes.decode_stream_response(raw))
-    form = "canonical" if reshapes.find_tensor_bytes(raw) is not None else "parsed"
+    form = "canonical" if reshapes.find_parts(raw, LIGHT_HEADER_BYTES) else "parsed"
     if kind == "response":
         return form, _describe_output(reshapes.decode_reshape_response(raw))
     return form, _describe_call("request", reshapes.decode_reshape_request(OPERATIONS[kind], raw, LIMITS))

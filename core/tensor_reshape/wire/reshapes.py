@@ -24,7 +24,6 @@ from tensor_reshape.rules.dtypes import INTEGERS, DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import (
     DEFAULT_LIMITS,
-    LIGHT_HEADER_BYTES,
     MAX_HEADER_BYTES,
     MAX_PROTOBUF_BYTES,
     MAX_RANK,
@@ -55,6 +54,22 @@ _ITEMS = dict(zip(sorted(INTEGERS), map(Struct, ("<b", "<h", "<i", "<q", "<B", "
 """The struct that reads one element of a shape tensor, for each integer type. The formats are in the order of the
 numbers of the types.
 """
+
+
+class Parts(NamedTuple):
+    """The positions of the parts of a message that ends with a tensor (see `find_parts`).
+
+    Attributes:
+        header: the end of the message's header.
+        tensor: the beginning of the tensor.
+        tensor_header: the end of the tensor's header.
+        payload: the beginning of the tensor's bytes.
+    """
+
+    header: int
+    tensor: int
+    tensor_header: int
+    payload: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +115,24 @@ def build_request_header(question: KnownQuestion, shape: TensorView | None) -> R
     return header
 
 
-def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
+def decode_reshape_request(
+    operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS, parts: Parts | None = None
+) -> ReshapeCall:
     """Reads a request of `operation`.
 
     The payload of the result is a view of `raw`. The function does not check the layout of the tensor.
+
+    Args:
+        operation: the operation.
+        raw: the serialized request.
+        limits: the limits of the server.
+        parts: the parts of `raw`, if they were already found.
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
         LimitError: HEADER_TOO_LARGE.
     """
-    return read_call(operation, *_split(OPERATION_METHODS[operation].request, "data", raw), limits)
+    return read_call(operation, *_split(OPERATION_METHODS[operation].request, "data", raw, parts), limits)
 
 
 def read_call(
@@ -168,14 +191,11 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
     return [item.unpack_from(shape.payload, index * step)[0] for index in range(shape.dims[0])]
 
 
-def find_tensor_bytes(raw: bytes) -> int | None:
-    """Returns the position of the tensor's bytes at the end of `raw`.
-
-    The result is None if the header is long or has an unusual form.
-    """
-    outer = find_payload(raw, within=LIGHT_HEADER_BYTES)
-    inner = find_payload(raw, *outer[1:], within=LIGHT_HEADER_BYTES) if outer else None
-    return inner[1] if inner else None
+def find_parts(raw: bytes, within: int = MAX_HEADER_BYTES) -> Parts | None:
+    """Finds the parts of a message. Returns None if it has an unusual form, or a header of more than `within` bytes."""
+    outer = find_payload(raw, within=within)
+    inner = find_payload(raw, *outer[1:], within=within) if outer else None
+    return Parts(*outer[:2], *inner[:2]) if outer and inner else None
 
 
 def encode_response_header(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
@@ -239,17 +259,18 @@ def _widen(varint: bytes, size: int) -> bytes:
     return varint[:-1] + bytes([varint[-1] | 0x80, *[0x80] * (missing - 1), 0])
 
 
-def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
+def _split(
+    kind: type[AnyMessage], field: str, raw: bytes, parts: Parts | None = None
+) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
     """Returns three parts: the message without its tensor, the tensor without its bytes, and a view of the bytes."""
-    outer = find_payload(raw)
-    inner = find_payload(raw, *outer[1:]) if outer else None
-    if outer is None or inner is None:
+    parts = parts or find_parts(raw)
+    if parts is None:
         return _parse_whole(kind, field, raw)
-    check_header_size(inner[1])
+    check_header_size(parts.payload)
     # These two slices copy only headers, because both end before the payload.
-    header = parse_message(kind, raw[: outer[0]])
-    tensor = parse_message(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
-    return header, tensor, memoryview(raw)[inner[1] :]
+    header = parse_message(kind, raw[: parts.header])
+    tensor = parse_message(tensor_pb2.Tensor, raw[parts.tensor : parts.tensor_header])
+    return header, tensor, memoryview(raw)[parts.payload :]
 
 
 def _parse_whole(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:

@@ -39,9 +39,16 @@ from tensor_reshape.server.service.method_tables import (
 )
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire import batches, inference, reshapes
+from tensor_reshape.wire import batches, inference
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVER_INFO, STREAM_RESHAPE
+from tensor_reshape.wire.reshapes import (
+    Parts,
+    ReshapeCall,
+    decode_reshape_request,
+    encode_response_header,
+    find_parts,
+)
 from tensor_reshape.wire.servers import ServerInfo, encode_server_info
 from tensor_reshape.wire.tensors import TensorView
 
@@ -157,28 +164,27 @@ class ReshapeService:
         Executing such a request takes so little time that `is_over` is not checked.
         """
         del is_over
-        response, start = self._find_cached(operation, request)
+        response, parts = self._find_cached(operation, request)
         if response is not None:
             return response
-        return self._reshape(
-            operation, request, start, reshapes.decode_reshape_request(operation, request, self._limits)
-        )
+        call = decode_reshape_request(operation, request, self._limits, parts)
+        return self._reshape(operation, request, parts, call)
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
         """Executes a request with few bytes. Returns None for a larger request."""
         if len(request) > LIGHT_BYTES:
             return None
-        response, start = self._find_cached(operation, request)
+        response, parts = self._find_cached(operation, request)
         if response is not None:
             return response
-        if start is None and len(request) > _LIGHT_ODD_BYTES:
+        if parts is None and len(request) > _LIGHT_ODD_BYTES:
             return None
-        call = reshapes.decode_reshape_request(operation, request, self._limits)
+        call = decode_reshape_request(operation, request, self._limits, parts)
         if call.data.strides and not (has_gather() and count_bytes(call.data.data_type, call.data.dims) <= LIGHT_BYTES):
             return None
         if expects_product(call.question):
             return None
-        return self._reshape(operation, request, start, call)
+        return self._reshape(operation, request, parts, call)
 
     def infer_shape(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the response to an InferShape request.
@@ -268,7 +274,7 @@ class ReshapeService:
                 return batches.join_items(results)
         return None
 
-    def reshape(self, call: reshapes.ReshapeCall) -> TensorView:
+    def reshape(self, call: ReshapeCall) -> TensorView:
         """Reshapes a tensor.
 
         Raises:
@@ -304,26 +310,26 @@ class ReshapeService:
                 self._item_results.keep(item, found, len(item) + len(found))
         return found
 
-    def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
-        """Returns the response if its header is cached, and the offset of the tensor's bytes if the offset is known."""
-        headers, start = self._headers[operation], None
+    def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, Parts | None]:
+        """Returns the response if its header is cached, and the parts of the request if they were found."""
+        headers, parts = self._headers[operation], None
         cached = headers.find(request)
         if cached is None:
-            start = reshapes.find_tensor_bytes(request)
-            cached = headers.find_at(request, start or len(request))
+            parts = find_parts(request, LIGHT_HEADER_BYTES)
+            cached = headers.find_at(request, parts.payload if parts else len(request))
         if cached is None:
-            return None, start
+            return None, parts
         self.lookups.hits += 1
         # `join` copies the bytes of the tensor from a view of the request, so they are copied only once.
-        return b"".join((cached.header, memoryview(request)[cached.start :])), start
+        return b"".join((cached.header, memoryview(request)[cached.start :])), parts
 
-    def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
+    def _reshape(self, operation: Operation, request: bytes, parts: Parts | None, call: ReshapeCall) -> bytes:
         self.lookups.misses += 1
         output = self.reshape(call)
-        header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
+        header = encode_response_header(output.data_type, output.dims, output.payload.nbytes)
         # The response header can be cached if the bytes after the request header are the same as the bytes after the
         # response header.
-        begin = start or len(request)
+        begin = parts.payload if parts else len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
             self._headers[operation].add(request, begin, header)
         return b"".join((header, output.payload))
