@@ -62,10 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _deselect_marked(config, items)
     marks = {TESTS / folder: mark for mark, folders in MARKS.items() for folder in folders}
     ranks = {TESTS / name: rank for rank, name in enumerate(SLOW_FIRST)}
+    around = {path: (path, *path.parents) for path in {item.path for item in items}}
+    order = {path: min(ranks.get(one, len(ranks)) for one in paths) for path, paths in around.items()}
     for item in items:
-        for mark in (marks[folder] for folder in item.path.parents if folder in marks):
+        for mark in (marks[folder] for folder in around[item.path] if folder in marks):
             item.add_marker(mark)
-    items.sort(key=lambda item: min(ranks.get(path, len(ranks)) for path in (item.path, *item.path.parents)))
+    items.sort(key=lambda item: order[item.path])
 
 
 def _deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:
