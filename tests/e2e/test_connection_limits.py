@@ -10,11 +10,9 @@ import grpc
 import pytest
 
 from http2 import Connection, grpc_message
-from in_process import ANY_PORT, run_runner
-from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
-from remote_rejections import catch_status, send_raw
+from in_process import run_runner
+from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request, catch_status, send_raw
 from server_processes import ServerProcess, run_server
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc import options
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
@@ -46,8 +44,7 @@ def test_connection_beyond_max_age_closes_after_its_running_calls(short_lived: S
 
 def test_connection_beyond_max_age_closes_after_the_grace_period(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "AGE_GRACE_SECONDS", 1.0)
-    config = Config(listen=(ANY_PORT,), max_connection_age_seconds=0.5, drain_seconds=0, shutdown_grace_seconds=0)
-    with run_runner(config) as runner, Connection(runner.addresses[0]) as endless:
+    with run_runner(max_connection_age_seconds=0.5) as runner, Connection(runner.addresses[0]) as endless:
         endless.open(STREAM_RESHAPE.path)
         assert await_goaway(endless) == (NO_ERROR, "max_age")
         assert endless.await_(lambda: bool(endless.closed))

@@ -3,7 +3,7 @@
 import grpc
 import numpy as np
 
-from remote_rejections import catch_status, send_raw
+from plain_requests import catch_status, send_raw
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.v1.reshape_pb2_grpc import ReshapeServiceStub
 

@@ -14,15 +14,28 @@ import pytest
 import trustme
 
 from certificates import issue_certificates, replace_file, write_certificate
-from collectors import Collector, read_attributes, run_collector
 from command_line import run_module
-from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
+from http_calls import (
+    ANSWER,
+    BATCH_PATH,
+    INFER_PATH,
+    QUESTION,
+    change_body,
+    connect,
+    find_http,
+    post,
+    read_answer,
+    receive_all,
+    request,
+    write_body,
+    write_json,
+    write_request,
+)
 from interruptions import Figures, keep_calling
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, change_body, write_body, write_json
 from meters import list_children, read_descriptors
-from raw_streams import SIX, begin, chunk, open_stream
-from scrapes import Scrape, await_scrape, find_metrics, scrape
+from plain_requests import SIX, begin, chunk, open_stream
 from server_processes import ServerProcess, await_end, run_server
+from telemetry import Collector, Scrape, await_scrape, find_metrics, read_attributes, run_collector, scrape
 from tensor_reshape.client import Client, HealthStatus, ShapeQuery
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.wire.methods import SERVICE

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from both_clients import CLIENTS, AnyClient, open_client
-from remote_rejections import catch_local, send_raw
+from plain_requests import catch_local, send_raw
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, DimLike, InferredShape, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.rules.questions import Kind

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from collectors import run_collector
 from server_processes import ServerProcess
+from telemetry import run_collector
 from tensor_reshape.client import Client, HealthStatus
 
 SIX = np.arange(6, dtype=np.float32)

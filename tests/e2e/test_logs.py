@@ -7,8 +7,7 @@ import sys
 import grpc
 
 from http2 import SERVICE_PATH, Connection
-from plain_requests import build_static_request
-from remote_rejections import catch_status, read_trailing
+from plain_requests import build_static_request, catch_status, read_trailing
 from server_processes import Record, ServerProcess, run_server
 
 RESHAPE = f"{SERVICE_PATH}StaticReshape"

@@ -13,9 +13,9 @@ import grpc
 import numpy as np
 import pytest
 
-from remote_rejections import send_raw
-from scrapes import Scrape, await_scrape, find_metrics, scrape
+from plain_requests import send_raw
 from server_processes import ServerProcess, run_server
+from telemetry import Scrape, await_scrape, find_metrics, scrape
 from tensor_reshape.client import Client
 from tensor_reshape.wire.methods import SERVICE
 

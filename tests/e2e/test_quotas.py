@@ -9,9 +9,18 @@ import pytest
 
 from both_clients import CLIENTS, open_client
 from http2 import HEALTH_CHECK
-from plain_requests import INFER, INFERRED
-from raw_streams import RawStream, begin, open_stream
-from remote_rejections import catch_remote, catch_status, describe, read_trailing, send_raw
+from plain_requests import (
+    INFER,
+    INFERRED,
+    RawStream,
+    begin,
+    catch_remote,
+    catch_status,
+    describe,
+    open_stream,
+    read_trailing,
+    send_raw,
+)
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, LimitError, Reason
 from tensor_reshape.wire.methods import SERVICE

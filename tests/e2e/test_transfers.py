@@ -9,10 +9,10 @@ import pytest
 
 from both_clients import CALLERS, CLIENTS, AnyClient, open_client
 from server_processes import ServerProcess
+from strategies import make_packable
 from tensor_reshape.client import Client, DataType, InvalidRequestError, Reason
 from tensor_reshape.client.transfers import Way
 from tensor_reshape.wire.arrays import DTYPES, Array
-from tensor_strategies import make_packable
 
 WAYS: tuple[Way, ...] = ("inline", "stream")
 SIX = np.arange(6, dtype=np.float32)

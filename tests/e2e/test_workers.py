@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from command_line import Outcome, run_module
 from interruptions import Figures, keep_calling
-from remote_rejections import send_raw
+from plain_requests import send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
 

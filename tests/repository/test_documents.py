@@ -17,8 +17,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from documents import PAGES, README, ROOT, find_blocks, read_blocks, read_prose
 from http_calls import find_http, post
-from raw_streams import begin, open_stream
-from remote_rejections import catch_status, send_raw
+from plain_requests import begin, catch_status, open_stream, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all

@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
+from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, RecordedEngine, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
-from transcripts import RecordedEngine
 
 OTHER, THIRD = name_peer(2), name_peer(3)
 

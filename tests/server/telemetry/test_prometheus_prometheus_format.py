@@ -5,7 +5,7 @@ import os
 import pytest
 from prometheus_client import generate_latest
 
-from scrapes import Scrape
+from telemetry import Scrape
 from tensor_reshape.server.telemetry.metrics import CALL_SECONDS, CALLS, MAX_CALLS, REJECTIONS, SharedCounters, observe
 from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX, MetricsSource, build_registry
 
