@@ -72,23 +72,6 @@ def test_http_and_grpc_return_the_same_results(both: ServerProcess):
     ]
 
 
-def test_http_returns_conditions(both: ServerProcess):
-    data = {"shape": {"dims": [-1, 16], "partial": [{"index": 0, "symbol": {"name": "batch"}}]}}
-    question = {**QUESTION, "data": data, "shape": {"items": [1, 16]}}
-    answer = post(find_http(both), question).document
-    assert answer["conditionsComplete"]
-    assert answer["conditions"] == [
-        {
-            "kind": "KIND_EQUAL",
-            "left": {"factors": [{"name": "batch"}]},
-            "right": {},  # the number 1
-            "rule": 4,
-            "item": "shape",
-            "text": "batch = 1",
-        }
-    ]
-
-
 def test_http_call_is_counted_logged_and_traced(observed: tuple[ServerProcess, Collector]):
     both, collector = observed
     question = {**QUESTION, "shape": {"items": [-2]}}

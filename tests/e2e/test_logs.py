@@ -7,7 +7,7 @@ import sys
 import grpc
 
 from http2 import SERVICE_PATH, Connection
-from plain_requests import build_static_request, catch_status, read_trailing
+from plain_requests import catch_status, read_trailing
 from server_processes import Record, ServerProcess, run_server
 
 RESHAPE = f"{SERVICE_PATH}StaticReshape"
@@ -49,21 +49,6 @@ def test_workers_use_the_configured_log_level():
         for _ in range(50):  # more lines in a second than other levels allow
             reject(server)
         server.await_records(50, "rejected")
-
-
-def test_debug_level_logs_every_call_with_its_request_id():
-    with run_server("--log-level", "debug") as server:
-        with grpc.insecure_channel(server.address) as channel:
-            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
-            _, made = method.with_call(build_static_request(), metadata=(("x-request-id", "ours"),), timeout=20)
-        reject(server)
-        server.await_records(2, "call")
-        server.stop()
-    good, bad = find(server, "call")
-    assert (good["code"], good["request_id"]) == ("OK", "ours")
-    assert read_trailing(made)["x-request-id"] == "ours"
-    assert (bad["code"], bad["reason"]) == ("INVALID_ARGUMENT", "MESSAGE_MALFORMED")
-    assert bad["request_id"] == find(server, "rejected")[0]["request_id"]
 
 
 def test_text_log_has_a_line_for_each_record():
