@@ -31,7 +31,7 @@ SLOW_FIRST = (
     "verification/test_hosts.py",
     "e2e/test_workers.py",
     "e2e/test_restarts.py",
-    "e2e/test_instrumentation.py",
+    "e2e/test_tracing_tools.py",
     "e2e/test_admission.py",
     "benchmarks/test_suites.py",
     "attacks",  # they measure time, so they run after the environments above are installed

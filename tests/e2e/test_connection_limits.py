@@ -1,5 +1,6 @@
-"""Limits of connections: their age, pings, metadata and number of calls."""
+"""Limits of connections: their age, pings, metadata, number of calls and compressed messages."""
 
+import gzip
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -11,10 +12,12 @@ import pytest
 
 from http2 import Connection, grpc_message
 from in_process import run_runner
+from meters import read_memory
 from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request, catch_status, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.server.grpc import options
-from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.methods import INFER_SHAPE, SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import CHECK_METHOD
 
 NO_ERROR, ENHANCE_YOUR_CALM = 0, 11  # codes of RFC 9113, section 7
 CHANNELS, CALLERS = 4, 4  # callers of each channel
@@ -109,3 +112,26 @@ def test_channel_with_64_concurrent_calls_loses_no_call(experiments: str):
             return Counter("OK" if end is None else str(end) for end in ends)
 
         assert sum(pool.map(count_ends, range(64)), Counter()) == {"OK": 64 * calls_each}
+
+
+MIB = 2**20
+# 16 KiB that decompress to the largest message, sent as a health check, a query and a chunk.
+BOMB = grpc_message(gzip.compress(bytes(16 * MIB)), compressed=1)
+COUNT = 32
+UNIMPLEMENTED = str(grpc.StatusCode.UNIMPLEMENTED.value[0])
+
+
+def send_bombs(server: ServerProcess, path: str) -> set[str]:
+    """Returns the status codes of COUNT calls on one connection."""
+    with Connection(server.address) as connection:
+        streams = [connection.open(path, headers=[("grpc-encoding", "gzip")]) for _ in range(COUNT)]
+        for stream in streams:
+            connection.send_data(stream, BOMB, end=True)
+        return {connection.await_end(stream).status for stream in streams}
+
+
+@pytest.mark.parametrize("path", [INFER_SHAPE.path, STREAM_RESHAPE.path, CHECK_METHOD])
+def test_compressed_messages_are_rejected_without_decompression(path: str, server: ServerProcess):
+    before = read_memory(server.process.pid, "VmHWM")
+    assert send_bombs(server, path) == {UNIMPLEMENTED}
+    assert read_memory(server.process.pid, "VmHWM") < before + 16 * MIB
