@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import grpc
 import pytest
 
-from http2 import Connection, grpc_message
+from http2 import HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from in_process import run_runner
 from meters import read_memory
 from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request, catch_status, send_raw
@@ -130,7 +130,7 @@ def send_bombs(server: ServerProcess, path: str) -> set[str]:
         return {connection.await_end(stream).status for stream in streams}
 
 
-@pytest.mark.parametrize("path", [INFER_SHAPE.path, STREAM_RESHAPE.path, CHECK_METHOD])
+@pytest.mark.parametrize("path", [INFER_SHAPE.path, STREAM_RESHAPE.path, CHECK_METHOD, HEALTH_WATCH, REFLECTION])
 def test_compressed_messages_are_rejected_without_decompression(path: str, server: ServerProcess):
     before = read_memory(server.process.pid, "VmHWM")
     assert send_bombs(server, path) == {UNIMPLEMENTED}
