@@ -7,7 +7,7 @@ import sys
 import grpc
 
 from http2 import SERVICE_PATH, Connection
-from plain_requests import catch_status, read_trailing
+from plain_requests import catch_status, read_trailing, send_raw
 from server_processes import Record, ServerProcess, run_server
 
 RESHAPE = f"{SERVICE_PATH}StaticReshape"
@@ -16,8 +16,7 @@ RESHAPE = f"{SERVICE_PATH}StaticReshape"
 def reject(server: ServerProcess, *metadata: tuple[str, str]) -> dict[str, str | bytes]:
     """Makes a rejected call and returns its trailing metadata."""
     with grpc.insecure_channel(server.address) as channel:
-        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
-        return read_trailing(catch_status(lambda: method(b"\xff", metadata=metadata, timeout=20)))
+        return read_trailing(catch_status(lambda: send_raw(channel, RESHAPE, b"\xff", metadata=metadata)))
 
 
 def find(server: ServerProcess, message: str) -> list[Record]:

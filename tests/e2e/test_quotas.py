@@ -23,7 +23,7 @@ from plain_requests import (
 )
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, LimitError, Reason
-from tensor_reshape.wire.methods import INFER_SHAPE, SERVICE
+from tensor_reshape.wire.methods import INFER_SHAPE
 
 RATE = 5
 
@@ -65,8 +65,7 @@ def test_calls_and_streams_above_the_quota_are_rejected(strict: ServerProcess):
             assert describe(error)[:2] == (LimitError, Reason.QUOTA_EXCEEDED)
         with open_stream(channel, begin()) as stream:
             assert describe(stream.reject())[:2] == (LimitError, Reason.QUOTA_EXCEEDED)
-        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_CHECK)
-        assert check(b"", timeout=60) == b"\x08\x01"  # SERVING
+        assert send_raw(channel, HEALTH_CHECK, b"") == b"\x08\x01"  # SERVING
         with Client(strict.addresses[1]) as other:  # another caller, because it uses the unix socket
             assert other.infer_shape([2, 3], [6], special_zero=False) == (6,)
     with Client(strict.address) as client:  # the SDK retries if the call is not over yet
@@ -84,9 +83,9 @@ def test_each_token_identity_has_its_own_quota(tmp_path: Path):
         open_stream(channel, begin(), metadata=ann) as stream,
     ):
         stream.accept()
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        assert call(INFER, metadata=bob) == INFERRED
-        assert describe(catch_remote(lambda: call(INFER, metadata=ann)))[1] == Reason.QUOTA_EXCEEDED
+        assert send_raw(channel, "InferShape", INFER, metadata=bob) == INFERRED
+        rejected = catch_remote(lambda: send_raw(channel, "InferShape", INFER, metadata=ann))
+        assert describe(rejected)[1] == Reason.QUOTA_EXCEEDED
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
@@ -119,8 +118,7 @@ def is_admitted(address: str, *forwarded: str) -> bool:
     metadata = tuple(("x-forwarded-for", value) for value in forwarded)
     with grpc.insecure_channel(address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(INFER_SHAPE.path)
-        made = method.future(INFER, timeout=60, metadata=metadata)
-        code = made.code()
+        code = method.future(INFER, timeout=60, metadata=metadata).code()
     assert code in {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
     return code is grpc.StatusCode.OK
 

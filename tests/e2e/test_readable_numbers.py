@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from plain_requests import encode_reshape_request, read_trailing
+from plain_requests import encode_reshape_request, read_trailing, send_raw
 from server_processes import ServerProcess
 from strategies import LAWFUL_REQUESTS, REQUESTS, reshape_calls
 from tensor_reshape.rules.batches import BatchItem
@@ -96,7 +96,6 @@ def test_every_protobuf_parser_reads_the_server_responses(raw_channel: grpc.Chan
 
 @pytest.mark.parametrize("service", ["", SERVICE])
 def test_every_protobuf_parser_reads_the_health_responses(raw_channel: grpc.Channel, service: str):
-    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = raw_channel.unary_unary(CHECK_METHOD)
     request = encode_check_request(service)
     assert find_unreadable(health_pb2.HealthCheckRequest, request) == []
-    assert find_unreadable(health_pb2.HealthCheckResponse, call(request, timeout=SECONDS)) == []
+    assert find_unreadable(health_pb2.HealthCheckResponse, send_raw(raw_channel, CHECK_METHOD, request)) == []

@@ -173,10 +173,11 @@ def open_stream(
         stream.call.cancel()
 
 
-def send_raw(channel: grpc.Channel, method: str, request: bytes, timeout: float = 20) -> bytes:
-    """Sends bytes unchanged and returns the bytes of the response."""
-    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{method}")
-    return call(request, timeout=timeout)
+def send_raw(channel: grpc.Channel, method: str, request: bytes, timeout: float = 60, metadata: Metadata = ()) -> bytes:
+    """Sends bytes unchanged to a method of the service, or to another path, and returns the bytes of the response."""
+    path = method if method.startswith("/") else f"/{SERVICE}/{method}"
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    return call(request, timeout=timeout, metadata=metadata)
 
 
 def catch_status(call: Callable[[], object]) -> grpc.RpcError:
