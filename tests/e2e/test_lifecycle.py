@@ -147,18 +147,6 @@ def test_idle_clients_and_health_watches_do_not_delay_shutdown():
         del watch  # kept until here, because it would cancel the call
 
 
-def has_numpy(pid: int) -> bool:
-    return "_multiarray_umath" in Path(f"/proc/{pid}/maps").read_text()
-
-
-def test_server_imports_numpy_for_the_first_tensor_with_strides():
-    with run_server() as server, Client(server.address) as client:
-        flatten(client)
-        assert not has_numpy(server.process.pid)
-        client.static_reshape(SIX.reshape(2, 3).T, [6], special_zero=False)
-        assert has_numpy(server.process.pid)
-
-
 def test_server_without_numpy_reshapes_dense_tensors(tmp_path: Path):
     (tmp_path / "numpy.py").write_text("raise ImportError")
     with run_server(env={"PYTHONPATH": str(tmp_path)}) as server, Client(server.address) as client:

@@ -58,7 +58,8 @@ LANGUAGES = {
 """`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` block,
 and tests/server/security/test_permissions.py reads the `toml` block."""
 FOREIGN = {"js", "ts", "go", "cpp", "java", "py"}
-"""Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and test_moving.py run."""
+"""Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and
+test_page_programs.py run."""
 RUN = ("examples/clients", "examples/moving")
 RUN_ELSEWHERE = ("arrays.md:", *(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md")))
 """Pages whose blocks tests/frameworks or `scripts/verify adapters` runs."""
