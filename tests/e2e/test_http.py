@@ -4,16 +4,14 @@ import json
 import os
 import resource
 import signal
-import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
 import pytest
-import trustme
 
-from certificates import issue_certificates, replace_file, write_certificate
+from certificates import issue_certificates
 from command_line import run_module
 from http_calls import (
     ANSWER,
@@ -273,27 +271,3 @@ def test_call_over_tls_is_active_until_the_client_has_read_the_response(tmp_path
 
 def count_good_calls(page: Scrape, method: str) -> float:
     return page.sum("tensor_reshape_calls_total", method=method, code="OK")
-
-
-def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
-    files = issue_certificates(tmp_path, trustme.CA())
-    (tmp_path / "authorization").write_text('[callers]\n"email:*@example.org" = ["*"]')
-    observe = ("--authorization-file", str(tmp_path / "authorization"), "--http-listen", ANY, "--log-level", "debug")
-    with run_server(*files.mutual_flags, *observe) as server:
-        address = find_named(server)
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            post(address, context=files.build_context())
-        shown = files.build_context(has_certificate=True)
-        assert post(address, headers={"x-request-id": "known"}, context=shown).document == ANSWER
-        (line,) = server.await_records(1, "call", request_id="known")
-        assert line["identity"] == "email:client@example.org"
-
-        other = trustme.CA()
-        write_certificate(other.issue_cert("localhost"), tmp_path / "new", tmp_path / "new-key")
-        replace_file(files.server_key, (tmp_path / "new-key").read_bytes())
-        replace_file(files.server, (tmp_path / "new").read_bytes())
-        server.await_records(1, "reloaded", worker=HTTP)
-        other.cert_pem.write_to_path(str(tmp_path / "other-ca.pem"))
-        changed = ssl.create_default_context(cafile=str(tmp_path / "other-ca.pem"))
-        changed.load_cert_chain(files.client, files.client_key)
-        assert post(address, context=changed).document == ANSWER
