@@ -111,11 +111,6 @@ def test_http_calls_are_active_until_their_response(both: ServerProcess):
     await_count(0)
 
 
-def find_pid(server: ServerProcess, worker: int) -> int:
-    """Returns the current process id of a worker."""
-    return int(server.await_records(1, "worker serves", worker=worker)[-1]["pid"])
-
-
 def test_killed_http_process_is_replaced_without_failed_grpc_calls():
     figures = Figures()
     with (
@@ -124,7 +119,7 @@ def test_killed_http_process_is_replaced_without_failed_grpc_calls():
     ):
         address = find_http(server)
         figures.await_calls(10)
-        os.kill(find_pid(server, HTTP), signal.SIGKILL)
+        os.kill(server.find_pid(HTTP), signal.SIGKILL)
         server.await_records(2, "worker serves", worker=HTTP)
         assert post(address).document == ANSWER
         figures.await_calls(10)
@@ -136,7 +131,7 @@ def test_killed_http_process_is_replaced_without_failed_grpc_calls():
 
 def test_both_processes_exit_when_the_supervisor_is_killed():
     with run_server("--http-listen", ANY) as server:
-        pids = find_pid(server, 1), find_pid(server, HTTP)
+        pids = server.find_pid(1), server.find_pid(HTTP)
         server.process.kill()
         for pid in pids:
             await_end(pid)
@@ -202,7 +197,7 @@ def test_both_protocols_complete_running_calls_while_the_server_drains():
 def test_http_port_survives_exhausted_file_descriptors():
     with run_server("--http-listen", ANY) as server:
         server.await_records(1, "serving")  # before this record, it still opens files
-        pid, address = find_pid(server, HTTP), find_http(server)
+        pid, address = server.find_pid(HTTP), find_http(server)
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         limit = max(read_descriptors(pid)) + 1
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))

@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import traced_calls
 from both_clients import CLIENTS
-from certificates import Certificates, issue_certificates
+from certificates import Certificates
 from server_processes import ServerProcess, run_server
 from telemetry import run_collector
 from tensor_reshape.client import Client, HealthStatus
@@ -34,11 +34,6 @@ UNARY_SPANS = Counter({span: count for span, count in SPANS.items() if span[0] !
 # what the script opentelemetry-instrument does
 LAUNCH = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
 TELEMETRY = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return issue_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

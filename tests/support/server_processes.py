@@ -66,6 +66,10 @@ class ServerProcess:
             assert self._news.wait_for(lambda: len(find()) >= count, STOP_SECONDS), self.records
         return find()
 
+    def find_pid(self, worker: int) -> int:
+        """Returns the current process id of a worker."""
+        return int(self.await_records(1, "worker serves", worker=worker)[-1]["pid"])
+
     def _read_rest(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
