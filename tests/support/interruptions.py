@@ -428,19 +428,16 @@ class FloodFigures:
     @property
     def attempts_per_call(self) -> float:
         """The average number of attempts of a call while the server was busy, including calls that began before."""
-        return self._count_attempts(self.busy_from, self.busy_until) / self._count_calls(
-            self.busy_from, self.busy_until
-        )
-
-    @property
-    def retries(self) -> int:
-        return len(self.attempts) - len(self.calls)
+        return self._find_attempts_per_call(self.busy_from)
 
     @property
     def settled_attempts_per_call(self) -> float:
         """The average number of attempts in the second half of that time."""
-        half = (self.busy_from + self.busy_until) / 2
-        return self._count_attempts(half, self.busy_until) / self._count_calls(half, self.busy_until)
+        return self._find_attempts_per_call((self.busy_from + self.busy_until) / 2)
+
+    @property
+    def retries(self) -> int:
+        return len(self.attempts) - len(self.calls)
 
     @property
     def lost_after(self) -> list[str]:
@@ -458,11 +455,9 @@ class FloodFigures:
         after = self._count_answers(self.busy_until, self.busy_until + _RECOVERY_SECONDS)
         return after / max(1, self._count_answers(self.busy_from - _RECOVERY_SECONDS, self.busy_from))
 
-    def _count_calls(self, begin: float, end: float) -> int:
-        return max(1, sum(begin <= call.began < end for call in self.calls))
-
-    def _count_attempts(self, begin: float, end: float) -> int:
-        return sum(begin <= at < end for at in self.attempts)
+    def _find_attempts_per_call(self, begin: float) -> float:
+        calls = sum(begin <= call.began < self.busy_until for call in self.calls)
+        return sum(begin <= at < self.busy_until for at in self.attempts) / max(1, calls)
 
     def _count_answers(self, begin: float, end: float) -> int:
         return sum(not call.failure and begin <= call.began + call.seconds < end for call in self.calls)

@@ -154,6 +154,8 @@ class _Handler(MetricsHandler):
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # with the default of 5, a connection would wait for seconds behind others
+
     def __init__(self, listener: socket.socket, registry: Collector) -> None:
         super().__init__(listener.getsockname(), _Handler.factory(registry), bind_and_activate=False)
         self.socket.close()
