@@ -20,18 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from interruptions import (
-    KILL_CALLS,
-    Figures,
-    keep_calling,
-    run_flood,
-    run_kills,
-    run_replicas,
-    run_restarts,
-    run_stock_callers,
-    serve_tls,
-)
+from interruptions import KILL_CALLS, Figures, keep_calling, run_kills, run_restarts
 from proxies import PROXIES, Proxy, run_proxy
+from replicas import run_flood, run_replicas, run_stock_callers, serve_tls
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 

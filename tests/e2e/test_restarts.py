@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from interruptions import Figures, run_flood, run_replicas, run_restarts, serve_tls
+from interruptions import Figures, run_restarts
+from replicas import run_flood, run_replicas, serve_tls
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 
 KINDS = {"unary", "stream", "asyncio", "asyncio stream"}
