@@ -154,7 +154,7 @@ class _Handler(MetricsHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 128  # with the default of 5, a connection would wait for seconds behind others
+    request_queue_size = 128  # after five others, a connection would otherwise wait for seconds
 
     def __init__(self, listener: socket.socket, registry: Collector) -> None:
         super().__init__(listener.getsockname(), _Handler.factory(registry), bind_and_activate=False)
