@@ -1,6 +1,7 @@
+import gc
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,7 @@ SLOW_FIRST = (
     "verification/test_hosts.py",
     "e2e/test_workers.py",
     "e2e/test_restarts.py",
-    "e2e/test_instrumentation.py",
+    "e2e/test_tracing_tools.py",
     "e2e/test_admission.py",
     "benchmarks/test_suites.py",
     "attacks",  # they measure time, so they run after the environments above are installed
@@ -56,16 +57,29 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(path.is_relative_to(collection_path) for path in paths) else True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without the garbage collector, which would take most of the time. What is made stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)  # after pytest has grouped the tests that share a fixture of the session
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not (config.getoption("--all") or config.getoption("-m")):
         _deselect_marked(config, items)
     marks = {TESTS / folder: mark for mark, folders in MARKS.items() for folder in folders}
     ranks = {TESTS / name: rank for rank, name in enumerate(SLOW_FIRST)}
+    around = {path: (path, *path.parents) for path in {item.path for item in items}}
+    order = {path: min(ranks.get(one, len(ranks)) for one in paths) for path, paths in around.items()}
     for item in items:
-        for mark in (marks[folder] for folder in item.path.parents if folder in marks):
+        for mark in (marks[folder] for folder in around[item.path] if folder in marks):
             item.add_marker(mark)
-    items.sort(key=lambda item: min(ranks.get(path, len(ranks)) for path in (item.path, *item.path.parents)))
+    items.sort(key=lambda item: order[item.path])
 
 
 def _deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:

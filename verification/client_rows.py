@@ -12,7 +12,12 @@ from random import Random
 
 from grpc import StatusCode
 
-from foreign_calls import (
+from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.wire.methods import SERVICE
+from verification.foreign_calls import (
     BFLOAT16S,
     FOLLOWING,
     Failure,
@@ -26,11 +31,6 @@ from foreign_calls import (
     make_stream,
     make_tensor,
 )
-from tensor_reshape.rules.batches import BatchItem
-from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.questions import Question, ShapeRequest
-from tensor_reshape.wire.methods import SERVICE
 from verification.inference_rows import INFERENCE_ROWS
 
 MIB = 2**20

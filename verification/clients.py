@@ -51,12 +51,12 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
-from foreign_calls import Failure, ForeignCall
 from http_calls import find_http
 from server_processes import ServerProcess, run_server
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from verification.client_rows import TABLES
+from verification.foreign_calls import Failure, ForeignCall
 from verification.inference_rows import write_raw_contents
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,10 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from host_networks import (
+from interruptions import Figures, keep_calling
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import Client
+from verification.host_networks import (
     CALLER_ADDRESS,
     NAME,
     Host,
@@ -30,9 +33,6 @@ from host_networks import (
     find_obstacle,
     run_name_server,
 )
-from interruptions import Figures, keep_calling
-from server_processes import ServerProcess, run_server
-from tensor_reshape.client import Client
 from waits import await_that
 
 MAX_NOTICE_SECONDS = 24.0

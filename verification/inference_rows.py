@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from grpc import StatusCode
 
-from foreign_calls import BFLOAT16S, Failure, ForeignCall, read_failure
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, Operation
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.messages import SERVICE, find_class
+from verification.foreign_calls import BFLOAT16S, Failure, ForeignCall, read_failure
 
 _MIB = 2**20
 _CONTENTS = {

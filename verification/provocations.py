@@ -14,8 +14,7 @@ import grpc
 import numpy as np
 
 from inference_requests import INFER, build_request
-from raw_streams import begin, chunk, open_stream
-from remote_rejections import read_trailing, send_raw
+from plain_requests import begin, chunk, open_stream, read_trailing, send_raw
 from server_processes import run_server
 from tensor_reshape.client import (
     Client,

@@ -7,31 +7,69 @@ count. `--list` prints the scenarios. The proxies run with the files of deploy/p
 """
 
 import argparse
+import json
 import signal
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import grpc
 import numpy as np
 
-from interruptions import KILL_CALLS, Figures, keep_calling, run_kills, run_restarts
+from interruptions import (
+    KILL_CALLS,
+    REST_SECONDS,
+    Figures,
+    keep_calling,
+    keep_running,
+    note_lateness,
+    run_kills,
+    run_restarts,
+)
+from plain_requests import INFER, INFERRED
 from proxies import PROXIES, Proxy, run_proxy
-from replicas import run_replicas, run_stock_callers, serve_tls
-from retry_floods import run_flood
+from replicas import replace_all, run_flood, run_pair, run_replicas, serve_tls
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
+from tensor_reshape.wire.methods import SERVICE
 
 _CLIENTS, _CALLS_PER_SECOND, _BUSY_SECONDS = 50, 40.0, 10.0
 _MAX_ATTEMPTS, _MAX_SETTLED_ATTEMPTS = 1.2, 1.02
 _DRAIN = ("--drain-seconds", "0.5")  # the default; other test servers have no drain period
 _CALLS_BETWEEN, _REST_SECONDS = 150, 0.01
 _STREAM_BYTES, _STREAMS = 256 * 1024 * 1024, 5
+
+_STOCK_CALLERS = 4
+_STOCK_SECONDS = 30.0
+_SOON = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 300))  # the SDK's settings
+_ROUND_ROBIN: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+_HEALTH: dict[str, Any] = {**_ROUND_ROBIN, "healthCheckConfig": {"serviceName": SERVICE}}
+# The settings of most clients.
+_RETRIES: dict[str, Any] = {
+    **_ROUND_ROBIN,
+    "methodConfig": [
+        {
+            "name": [{"service": SERVICE}],
+            "retryPolicy": {
+                "maxAttempts": 4,
+                "initialBackoff": "0.1s",
+                "maxBackoff": "1s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+}
+_STOCK_CONFIGS = {"stock": _ROUND_ROBIN, "stock, watches health": _HEALTH, "stock, retries": _RETRIES}
+"""Options of grpcio channels without the SDK: only round_robin, or additional settings."""
 
 Scenario = Callable[..., list[str]]
 """Runs with the options of the command line, flags of the servers and settings of the clients; returns the problems."""
@@ -48,7 +86,7 @@ def kill_workers(options: argparse.Namespace) -> list[str]:
     return _show(run_kills(options.calls)).failures
 
 
-def restart_replicas(options: argparse.Namespace, *flags: str, **settings: Any) -> list[str]:
+def restart_replicas(options: argparse.Namespace, /, *flags: str, **settings: Any) -> list[str]:
     """Restarts two servers behind one target, one after the other."""
     return _show(run_replicas((signal.SIGTERM,), options.seconds, *flags, *_DRAIN, **settings)).find_problems()
 
@@ -58,11 +96,52 @@ def kill_replicas(options: argparse.Namespace) -> list[str]:
     return _show(run_replicas((signal.SIGKILL,), options.seconds)).find_problems()
 
 
-def restart_under_stock_callers(options: argparse.Namespace, *flags: str, **settings: Any) -> list[str]:
+def restart_under_stock_callers(options: argparse.Namespace, /, *flags: str, **settings: Any) -> list[str]:
     """Runs the scenario `replicas` with clients without the SDK. Those that watch health must lose no call."""
-    figures = _show(run_stock_callers(options.seconds, settings, *flags, *_DRAIN))
+    figures = _show(_run_stock_callers(options.seconds, settings, *flags, *_DRAIN))
     # A stopping server rejects new calls, so clients that do not watch health may lose a few.
     return [failure for failure in figures.failures if failure.startswith("stock, watches health:")]
+
+
+def _run_stock_callers(seconds: float, settings: Mapping[str, Any], *flags: str) -> Figures:
+    """Like `run_replicas` with SIGTERM, but with callers that do not use the SDK."""
+    figures, end = Figures(has_replica=True), time.monotonic() + seconds
+    with note_lateness(figures), run_pair(flags) as pair, _keep_stock_callers(pair.target, settings, figures):
+        replace_all(pair, (signal.SIGTERM,), end, figures)
+    return figures
+
+
+@contextmanager
+def _keep_stock_callers(target: str, settings: Mapping[str, Any], figures: Figures) -> Iterator[None]:
+    finished = threading.Event()
+    with ExitStack() as stack:
+        callers = [
+            partial(_keep_calling_plainly, channel, kind, figures, finished)
+            for kind, config in _STOCK_CONFIGS.items()
+            for channel in [stack.enter_context(_open_channel(target, config, **settings))]
+            for _ in range(_STOCK_CALLERS)
+        ]
+        with keep_running(callers, finished):
+            yield
+
+
+def _open_channel(
+    target: str,
+    config: Mapping[str, Any],
+    credentials: grpc.ChannelCredentials | None = None,
+    options: Sequence[tuple[str, Any]] = (),
+) -> grpc.Channel:
+    all_options = [("grpc.service_config", json.dumps(config)), *_SOON, *options]
+    if credentials is None:
+        return grpc.insecure_channel(target, all_options)
+    return grpc.secure_channel(target, credentials, all_options)
+
+
+def _keep_calling_plainly(channel: grpc.Channel, kind: str, figures: Figures, finished: threading.Event) -> None:
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
+    while not finished.wait(REST_SECONDS):
+        with figures.measure(kind):
+            assert call(INFER, timeout=_STOCK_SECONDS, wait_for_ready=True) == INFERRED
 
 
 def run_over_tls(scenario: Scenario) -> Scenario:

@@ -29,7 +29,7 @@ import numpy as np
 from inference_requests import build_request as build_inference
 from inference_requests import build_typed_request, send_request
 from meters import Sampler, count_descriptors, count_threads, read_memory
-from plain_requests import build_begin, build_chunk, build_request, build_static_request
+from plain_requests import build_begin, build_request, build_static_request, chunk
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, CallTimeoutError, Client
 from tensor_reshape.client.connections import build_error
@@ -51,12 +51,12 @@ _UNARY: tuple[tuple[bytes, Reason], ...] = (
     (build_request((2**24,), bytes(4), strides=(0,)), Reason.OUTPUT_TOO_LARGE),
 )
 _REJECTED_STREAMS: tuple[tuple[tuple[bytes, ...], Reason], ...] = (
-    ((build_chunk(0, bytes(16)),), Reason.CHUNK_UNEXPECTED),
-    ((_BEGIN, build_chunk(0, bytes(8))), Reason.DATA_SIZE_MISMATCH),
+    ((chunk(0, bytes(16)),), Reason.CHUNK_UNEXPECTED),
+    ((_BEGIN, chunk(0, bytes(8))), Reason.DATA_SIZE_MISMATCH),
     ((build_begin((2**24, 2), strides=(1, 2**24)),), Reason.TENSOR_TOO_LARGE),
     # More messages follow the rejected one. They may arrive while the server sends the rejection.
-    ((_LARGE_BEGIN, build_chunk(4, bytes(KIB)), *[build_chunk(0, bytes(MIB))] * 4), Reason.CHUNK_OUT_OF_ORDER),
-    ((_LARGE_BEGIN, _BEGIN, *[build_chunk(0, bytes(MIB))] * 4), Reason.DATA_SIZE_MISMATCH),
+    ((_LARGE_BEGIN, chunk(4, bytes(KIB)), *[chunk(0, bytes(MIB))] * 4), Reason.CHUNK_OUT_OF_ORDER),
+    ((_LARGE_BEGIN, _BEGIN, *[chunk(0, bytes(MIB))] * 4), Reason.DATA_SIZE_MISMATCH),
 )
 _ELEMENTS = np.random.default_rng(21).integers(0, 256, 4 * MIB, np.uint8).tobytes()
 
@@ -102,7 +102,7 @@ class RawCalls:
         rows, columns = self._random.randint(1, 512), self._random.randint(1, 512)
         numbers = np.arange(rows * columns, dtype="<f4")
         raw, size = numbers.tobytes(), self._random.choice((4 * KIB, 64 * KIB, MIB))
-        messages = [build_chunk(begin, raw[begin : begin + size]) for begin in range(0, len(raw), size)]
+        messages = [chunk(begin, raw[begin : begin + size]) for begin in range(0, len(raw), size)]
         begin = build_begin((rows, columns), strides=(1, rows))
         answers = map(
             reshape_pb2.StreamReshapeResponse.FromString, self._stream(iter((begin, *messages)), timeout=_SECONDS)

@@ -108,7 +108,7 @@ def test_half_closed_http_connections_leave_no_descriptor_and_no_error():
     with run_server("--http-listen", "127.0.0.1:0") as server:
         http = find_http(server)
         assert post(http).code == HTTPStatus.OK
-        pid = server.await_records(1, "worker serves", worker=2)[0]["pid"]  # the process that serves HTTP
+        pid = server.find_pid(2)  # the process that serves HTTP
         before = count_descriptors(pid)
         for sent in (b"", b"POST /", write_request(b"{", length=9), write_request(b"{}")) * 20:
             with connect(http) as connection:

@@ -12,7 +12,7 @@ import pytest
 from attack_payloads import STATIC
 from certificates import issue_proxy_certificate
 from http2 import HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, Kind, frame, grpc_message
-from plain_requests import build_begin, build_chunk, build_static_request
+from plain_requests import build_begin, build_static_request, chunk
 from proxies import EDGES, Proxy, build_fixture, run_proxy
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
@@ -50,7 +50,7 @@ def test_connection_works_after_cancelling_many_streams_through_a_proxy(address:
     with Connection(address) as connection:
         for _ in range(CANCELLED):
             stream = connection.open(f"{SERVICE_PATH}StreamReshape")
-            connection.send_data(stream, grpc_message(build_begin([6])) + grpc_message(build_chunk(0, bytes(24))))
+            connection.send_data(stream, grpc_message(build_begin([6])) + grpc_message(chunk(0, bytes(24))))
             assert connection.await_(partial(connection.bodies.__contains__, stream))
             connection.send(frame(Kind.RST_STREAM, 0, stream, CANCEL))
         assert connection.call(STATIC, SMALL).is_ok

@@ -12,27 +12,36 @@ from http2 import Connection, grpc_message
 from http_calls import connect
 from meters import count_descriptors, read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request, can_call
-from server_processes import BareServer, limit_command, run_bare_server
+from server_processes import ServerProcess, run_server
 from steady_clients import run_steady_clients
 from waits import await_that
 
 MIB = 1 << 20
 BACK_SECONDS = 30.0
 """It takes 4 to 5 seconds without other tests."""
-UNLIMITED = -1
 
 
-def leave_no_thread(server: BareServer) -> None:
+def limit(option: str, value: int) -> tuple[str, ...]:
+    """Returns the beginning of a command that runs the rest with a limit of `ulimit`."""
+    return ("sh", "-c", f'ulimit {option} {value}; exec "$0" "$@"')
+
+
+def limit_address_space(server: ServerProcess, size: int) -> None:
+    _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_AS)
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (size, hard))
+
+
+def leave_no_thread(server: ServerProcess) -> None:
     """Leaves 1 MiB of address space, which is not enough for a thread's stack."""
-    server.limit(resource.RLIMIT_AS, read_memory(server.process.pid, "VmSize") + MIB)
+    limit_address_space(server, read_memory(server.process.pid, "VmSize") + MIB)
 
 
 def test_server_works_when_no_thread_can_be_started():
-    with run_bare_server() as server:
+    with run_server() as server:
         assert can_call(server.address)
         leave_no_thread(server)
         assert [can_call(server.address) for _ in range(20)] == [True] * 20
-        server.limit(resource.RLIMIT_AS, UNLIMITED)
+        limit_address_space(server, resource.RLIM_INFINITY)
         assert can_call(server.address)
         leave_no_thread(server)
         assert server.stop() == 0
@@ -40,10 +49,7 @@ def test_server_works_when_no_thread_can_be_started():
 
 def test_server_start_prints_one_error_line_if_memory_is_insufficient():
     outcome = subprocess.run(
-        limit_command(
-            [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0"],
-            {resource.RLIMIT_AS: 460 * MIB},
-        ),
+        [*limit("-v", 460 << 10), sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0"],
         stderr=subprocess.PIPE,
         text=True,
         check=False,
@@ -80,8 +86,7 @@ def test_server_exits_with_code_1_when_its_receiving_thread_ends():
 
 
 def test_server_frees_file_descriptors_of_closed_connections():
-    limits = {resource.RLIMIT_NOFILE: 64}
-    with run_bare_server(limits=limits) as server:
+    with run_server(prefix=limit("-n", 64)) as server:
         connections = [connect(server.address) for _ in range(100)]
         await_that(lambda: can_call(server.address))
         assert server.process.poll() is None
@@ -113,15 +118,14 @@ class Flood:
 
 
 def test_server_survives_a_flood_of_calls_with_limited_memory():
-    limits = {resource.RLIMIT_AS: 1024 * MIB}
-    with run_bare_server(limits=limits) as server:
+    with run_server(prefix=limit("-v", 1 << 20)) as server:
         Flood(server.address, 16 * MIB).run()
         await_that(lambda: can_call(server.address))
         assert server.stop() == 0
 
 
 def test_server_memory_shrinks_after_a_flood_despite_running_calls():
-    with run_bare_server() as server:
+    with run_server() as server:
         pid = server.process.pid
         assert can_call(server.address)
         base = read_memory(pid, "VmRSS")
@@ -131,7 +135,7 @@ def test_server_memory_shrinks_after_a_flood_despite_running_calls():
             await_that(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, BACK_SECONDS)
 
 
-def is_high(server: BareServer, size: int, water: int) -> bool:
+def is_high(server: ServerProcess, size: int, water: int) -> bool:
     """Floods a server and returns whether its memory rose above `water`. On a busy machine, too little may arrive."""
     Flood(server.address, size).run()
     return read_memory(server.process.pid, "VmHWM") > water

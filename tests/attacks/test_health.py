@@ -1,16 +1,14 @@
-"""Health and reflection respond while clients hold calls open, and no worker is killed because of clients."""
+"""Health and reflection respond while clients hold calls open."""
 
 import time
 from contextlib import ExitStack
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from meters import count_threads, read_memory
-from server_processes import STOP_SECONDS, ServerProcess, run_server
-from steady_clients import run_steady_clients
+from server_processes import ServerProcess, run_server
 from tensor_reshape.server.grpc.health import MAX_WATCHES_PER_CONNECTION
 from tensor_reshape.server.grpc.services import MAX_SILENT
 
-ATTACK_SECONDS = 4.0
 BOUND_SECONDS = 5.0  # also for a busy machine, because a blocked service does not respond at all
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 LIST_SERVICES = grpc_message(b"\x3a\x00")
@@ -44,22 +42,6 @@ def check_promptly(address: str) -> None:
         assert time.monotonic() - begin < BOUND_SECONDS
 
 
-def test_health_checks_without_a_message_do_not_delay_other_clients():
-    # The supervisor must not kill the workers. For a server without workers, see `test_attacks`.
-    with run_server("--workers", "2") as server, run_steady_clients(server.address) as clients, ExitStack() as stack:
-        for _ in range(6):
-            connection = stack.enter_context(Connection(server.address))
-            for path in (HEALTH_CHECK, HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
-                connection.open(path)
-        time.sleep(ATTACK_SECONDS)  # the clients measure during this time
-        figures = clients.stop()
-        assert {kind: seen.failures for kind, seen in figures.items()} == {"raw": [], "sdk": [], "health": []}
-        assert all(seen.find_quantile(0.99) < BOUND_SECONDS for seen in figures.values()), figures
-        check_promptly(server.address)
-        assert server.stop() == 0
-        assert not [record for record in server.records if record["message"] == "worker hangs"]
-
-
 def test_unfinished_health_calls_do_not_block_others():
     with run_server() as server, ExitStack() as stack:
         for _ in range(40):
@@ -86,23 +68,6 @@ def test_unfinished_health_calls_do_not_block_others():
                 assert held.await_end(each).is_ok
                 assert held.bodies[each] == SERVING + NOT_SERVING
         assert server.stop() == 0
-
-
-def test_shutdown_does_not_wait_for_calls_without_a_message():
-    with (
-        run_server("--shutdown-grace-seconds", str(2 * STOP_SECONDS)) as server,
-        Connection(server.address) as connection,
-    ):
-        for path in (HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
-            connection.open(path)
-        assert connection.call(HEALTH_CHECK, b"").is_ok
-        assert server.stop() == 0  # `stop` waits less than the grace period
-
-
-def test_excess_health_calls_without_a_message_are_rejected(server: ServerProcess):
-    with Connection(server.address) as connection:
-        streams = [connection.open(HEALTH_CHECK) for _ in range(MAX_SILENT + 1)]
-        assert connection.await_end(streams[0]).status == "8"
 
 
 def test_health_watches_hold_neither_threads_nor_service_names(server: ServerProcess):

@@ -3,6 +3,8 @@
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +14,11 @@ import pytest
 from attack_payloads import FORGED_GOAWAY
 from certificates import issue_certificates
 from http2 import HEALTH_CHECK, Connection
+from meters import list_ports
 from plain_requests import STATIC_RESHAPE, build_static_request
-from server_processes import run_bare_server, run_server
+from server_processes import STOP_SECONDS, run_server
 from tensor_reshape.client import Client
+from waits import await_that
 
 NOT_TLS = (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05aaaaa", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\xff" * 500)
 
@@ -37,13 +41,19 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_blocked_log_output_does_not_delay_calls(stderr: int):
-    with run_bare_server("--log-level", "debug", stderr=stderr) as server:
-        with Connection(server.address) as connection:
-            for _ in range(2000):  # one line each, twice as many as the pipe and the queue hold
-                assert connection.call(STATIC_RESHAPE, b"\xff").status == "3"
-            assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
-        began = time.monotonic()
-        assert (server.stop(), time.monotonic() - began < 15) == (0, True)
+    flags = ("--listen", "127.0.0.1:0", "--drain-seconds", "0", "--log-level", "debug")
+    with subprocess.Popen([sys.executable, "-m", "tensor_reshape.server", *flags], stderr=stderr) as process:
+        try:
+            await_that(lambda: bool(list_ports(process.pid)), pause_seconds=0.05)
+            with Connection(f"127.0.0.1:{list_ports(process.pid)[0]}") as connection:
+                for _ in range(2000):  # one line each, twice as many as the pipe and the queue hold
+                    assert connection.call(STATIC_RESHAPE, b"\xff").status == "3"
+                assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
+            began = time.monotonic()
+            process.terminate()
+            assert (process.wait(STOP_SECONDS), time.monotonic() - began < 15) == (0, True)
+        finally:
+            process.kill()
 
 
 def test_failed_handshakes_write_no_log_lines(tmp_path: Path):

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from http_calls import find_http
-from json_bodies import ANSWER, QUESTION
+from http_calls import ANSWER, QUESTION, find_http
 from server_processes import run_server
 from verification.clients import LackingError, encode_descriptors, find_programs
 

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
+from browsers import HOSTILE, QUERY_TEXTS, SHAPE_TEXTS, QueryText
 from command_line import run_command
-from explorations import HOSTILE, QUERY_TEXTS, SHAPE_TEXTS, QueryText
 from hypothesis_profiles import examples
 from server_processes import ServerProcess
 from tensor_reshape.client import ReshapeError

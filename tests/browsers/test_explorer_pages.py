@@ -6,8 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from browsers import find_faults, find_overflow, run_explorer
-from explorations import HOSTILE, QUOTED
+from browsers import HOSTILE, QUOTED, find_faults, find_overflow, run_explorer
 
 QUESTION = "?data=N%2C4%2C2..8&shape=0%2C-1&special_zero=true&operation=static_reshape"
 REJECTED = "?data=2%2C3%2C4&shape=5%2C-1&special_zero=false&operation=static_reshape"

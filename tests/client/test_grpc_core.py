@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
+from both_clients import interrupt_call
 from in_process import Behavior, Metadata, run_stock
 from plain_requests import encode_reshape_response
 from tensor_reshape.client import (
@@ -30,7 +31,6 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status, encode_rejection
 from tensor_reshape.wire.tensors import TensorView
-from waits import interrupt_call
 
 GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
 NOBODY = "127.0.0.1:1"

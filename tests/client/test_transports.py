@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from grpc import _channel
 
+from both_clients import interrupt_call
 from in_process import WAIT_SECONDS, StreamBehavior, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import (
@@ -32,7 +33,6 @@ from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import encode_accept
 from tensor_reshape.wire.status import encode_rejection
 from tensor_reshape.wire.tensors import TensorView
-from waits import interrupt_call
 
 PATH = f"/{SERVICE}/InferShape"
 SECONDS = 60.0

@@ -10,7 +10,13 @@ from random import Random
 
 import pytest
 
-from foreign_calls import (
+from server_processes import ServerProcess
+from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
+from verification.client_rows import NATIVE_ROWS
+from verification.clients import Program, find_difference
+from verification.foreign_calls import (
     FOLLOWING,
     ForeignCall,
     list_questions,
@@ -20,12 +26,6 @@ from foreign_calls import (
     make_stream,
     make_tensor,
 )
-from server_processes import ServerProcess
-from tensor_reshape.rules.batches import BatchItem
-from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
-from verification.client_rows import NATIVE_ROWS
-from verification.clients import Program, find_difference
 
 pytestmark = pytest.mark.timeout(400)  # the first test of a client installs its packages
 

@@ -2,35 +2,39 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
+from conformance_runs import make_validator
 from tensor_reshape.conformance.cases import Case, split_line
 from tensor_reshape.conformance.verdicts import judge
 from tensor_reshape.wire.json_messages import Json
 from verification.kit import FOLDER, compute_result, is_stale, list_files
 
 SCHEMA = json.loads((FOLDER / "schema.json").read_text())
-VALIDATOR = Draft202012Validator(SCHEMA)
 FILES = list_files()
-CASES = {path: [json.loads(line) for line in path.read_text().splitlines()] for path in FILES}
+
+
+@cache
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.mark.repository  # it asks the rules all questions again, which takes 20 s
 def test_each_conformance_case_agrees_with_the_rules():
-    assert [case["id"] for path in FILES for case in CASES[path] if is_stale(case)] == []
+    assert [case["id"] for path in FILES for case in read_lines(path) if is_stale(case)] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=["/".join(path.parts[-2:]) for path in FILES])
 def test_each_conformance_case_follows_the_json_schema(path: Path):
     # Most lines of the full size are alike but for their numbers, and each takes a millisecond.
-    cases = CASES[path][:: 20 if path.parent.name == "full" else 1]
-    assert [(case["id"], error.message) for case in cases for error in VALIDATOR.iter_errors(case)] == []
-    assert {(case["rule"], case["id"].split("/")[0]) for case in CASES[path]} == {(path.stem, path.stem)}
+    cases, validator = read_lines(path)[:: 20 if path.parent.name == "full" else 1], make_validator(SCHEMA)
+    assert [(case["id"], error.message) for case in cases for error in validator.iter_errors(case)] == []
+    assert {(case["rule"], case["id"].split("/")[0]) for case in read_lines(path)} == {(path.stem, path.stem)}
 
 
 def _ask(**fields: object) -> dict[str, Any]:
@@ -72,15 +76,16 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 
 def test_json_schema_rejects_invalid_conformance_cases():
-    Draft202012Validator.check_schema(SCHEMA)
-    cases = {case["id"]: case for path in FILES if path.parent.name == "core" for case in CASES[path]}
+    validator = make_validator(SCHEMA)
+    validator.check_schema(SCHEMA)
+    cases = {case["id"]: case for path in FILES if path.parent.name == "core" for case in read_lines(path)}
     for name, change in WRONG:
-        assert VALIDATOR.is_valid(cases[name]), name
-        assert not VALIDATOR.is_valid(cases[name] | change), (name, change)
+        assert validator.is_valid(cases[name]), name
+        assert not validator.is_valid(cases[name] | change), (name, change)
 
 
 def test_answer_schema_accepts_less_precise_answers_than_cases():
-    validator = Draft202012Validator({**SCHEMA, "$ref": "#/$defs/answer"})
+    validator = make_validator({**SCHEMA, "$ref": "#/$defs/answer"})
     bounds = {"index": 0, "interval": {"min": "1", "max": None}}
     answers: list[dict[str, Any]] = [
         {"answer": {"shape": {"dims": [-1, "2"], "partial": [bounds]}, "more": 1}, "more": 1},
@@ -94,7 +99,7 @@ def test_answer_schema_accepts_less_precise_answers_than_cases():
 
 
 def test_each_conformance_case_has_a_unique_id_and_a_source():
-    cases = [case for path in FILES for case in CASES[path]]
+    cases = [case for path in FILES for case in read_lines(path)]
     assert len({case["id"] for case in cases}) == len(cases)
     sources = ("oneDNN Graph", "OpenVINO", "ONNX", "a rule of tensor-reshape")
     assert [case["id"] for case in cases if not any(f"({name}" in case["because"] for name in sources)] == []
@@ -178,7 +183,7 @@ def _double_divisor(condition: Json) -> Json:
 
 
 def test_core_conformance_cases_find_false_conditions():
-    core = [case for line in CASES[FOLDER / "cases/core/conditions.jsonl"] for case in split_line(line)]
+    core = [case for line in read_lines(FOLDER / "cases/core/conditions.jsonl") for case in split_line(line)]
     for name, change in FALSE_CONDITIONS.items():
         answers = [(case, case.right["answer"]) for case in core if "answer" in case.right]
         assert any(judge(case, {"answer": change(one)}).verdict.is_difference for case, one in answers), name
@@ -191,5 +196,7 @@ def _finds(case: Case, change: Callable[[Json], Json]) -> bool:
 
 
 def test_core_conformance_cases_find_known_mistakes():
-    core = [case for path in FILES if path.parent.name == "core" for line in CASES[path] for case in split_line(line)]
+    core = [
+        case for path in FILES if path.parent.name == "core" for line in read_lines(path) for case in split_line(line)
+    ]
     assert [name for name, change in MISTAKES.items() if not any(_finds(case, change) for case in core)] == []

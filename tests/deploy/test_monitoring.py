@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import yaml
 
-from remote_rejections import catch_status, send_raw
-from scrapes import find_metrics
+from plain_requests import catch_status, send_raw
 from server_processes import run_server
+from telemetry import find_metrics
 from tensor_reshape.client import Client
 from tensor_reshape.server.telemetry.metrics import HISTOGRAM, PROCESS_FAMILIES, SERVER_FAMILIES
 from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX

@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterator
 import grpc
 import pytest
 
+from certificates import Certificates, issue_certificates
 from server_processes import ServerProcess
 from tensor_reshape.v1 import reshape_pb2_grpc
 
@@ -11,6 +12,12 @@ from tensor_reshape.v1 import reshape_pb2_grpc
 def small_server(start_once: Callable[..., ServerProcess]) -> ServerProcess:
     """A server with small messages."""
     return start_once("--max-message-bytes", "4096")
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority and its certificates, which no test changes."""
+    return issue_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from both_clients import CALLERS, AnyClient, open_client
 from certificates import Certificates, issue_certificates, replace_file
 from command_line import run_command
 from inference_requests import INFER, build_request
+from plain_requests import send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, PermissionDeniedError, Reason, ShapeQuery, UnauthenticatedError
 from tensor_reshape.server.grpc.health import HEALTH_SERVICE
@@ -159,8 +160,7 @@ def test_every_method_except_health_requires_a_token(local_server: ServerProcess
         served = {path for path in (*paths, *REFLECTIONS) if find_code(channel, path, BEARER) != "UNIMPLEMENTED"}
         assert {path for path in served if find_code(channel, path) != "UNAUTHENTICATED"} == OPEN
         assert served >= {*REFLECTIONS, INFER}
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(INFER)
-        assert call(build_request().SerializeToString(), metadata=(BEARER,), timeout=60)
+        assert send_raw(channel, INFER, build_request().SerializeToString(), metadata=(BEARER,))
 
 
 def test_health_checks_need_no_credentials_and_reflection_needs_a_permission(guarded: Guarded):

@@ -12,16 +12,26 @@ import pytest
 
 from both_clients import CALLERS, open_client
 from http2 import Connection, grpc_message
-from in_process import ANY_PORT, run_runner
+from in_process import run_runner
 from inference_requests import send_request
 from meters import read_memory
-from plain_requests import INFER, INFERRED, build_reshape
-from raw_streams import SIX, STRIDED, begin, chunk, open_stream
-from remote_rejections import catch_status, read_retry_seconds, read_trailing, send_raw
+from plain_requests import (
+    INFER,
+    INFERRED,
+    SIX,
+    STRIDED,
+    begin,
+    build_reshape,
+    catch_status,
+    chunk,
+    open_stream,
+    read_retry_seconds,
+    read_trailing,
+    send_raw,
+)
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
 from tensor_reshape.client.contexts import Deadline
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine import stall_timeouts
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.runner import Runner
@@ -84,16 +94,9 @@ def test_flood_of_large_messages_stays_within_the_memory_budget(tight_server: Se
 @contextmanager
 def run_patient(max_calls: int) -> Iterator[Runner]:
     """Runs a server that does not abort calls, also on a busy machine."""
-    config = Config(
-        listen=(ANY_PORT,),
-        max_calls=max_calls,
-        stall_timeout_seconds=AGES,
-        drain_seconds=0,
-        shutdown_grace_seconds=0,
-    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stall_timeouts, "MIN_PRESSURE_SECONDS", AGES)
-        with run_runner(config) as runner:
+        with run_runner(max_calls=max_calls, stall_timeout_seconds=AGES) as runner:
             yield runner
 
 
@@ -174,14 +177,10 @@ def test_sdk_retries_until_the_server_accepts_the_call():
 
 
 def test_smallest_memory_budget_serves_unary_and_streaming_calls():
-    config = Config(
-        listen=(ANY_PORT,),
-        max_message_bytes=4096,
-        memory_budget_bytes=8 * 4096,
-        drain_seconds=0,
-        shutdown_grace_seconds=0,
-    )
-    with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
+    with (
+        run_runner(max_message_bytes=4096, memory_budget_bytes=8 * 4096) as runner,
+        grpc.insecure_channel(runner.addresses[0]) as channel,
+    ):
         assert send_raw(channel, "InferShape", INFER) == INFERRED
         for header, output in ((begin(), SIX), (STRIDED, bytes([0, 3, 1, 4, 2, 5]))):
             with open_stream(channel, header, chunk(0, SIX)) as stream:

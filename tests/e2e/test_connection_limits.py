@@ -1,5 +1,6 @@
-"""Limits of connections: their age, pings, metadata and number of calls."""
+"""Limits of connections: their age, pings, metadata, number of calls and compressed messages."""
 
+import gzip
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -9,14 +10,14 @@ from contextlib import ExitStack
 import grpc
 import pytest
 
-from http2 import Connection, grpc_message
-from in_process import ANY_PORT, run_runner
-from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
-from remote_rejections import catch_status, send_raw
+from http2 import HEALTH_WATCH, REFLECTION, Connection, grpc_message
+from in_process import run_runner
+from meters import read_memory
+from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request, catch_status, send_raw
 from server_processes import ServerProcess, run_server
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc import options
-from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import CHECK_METHOD
 
 NO_ERROR, ENHANCE_YOUR_CALM = 0, 11  # codes of RFC 9113, section 7
 CHANNELS, CALLERS = 4, 4  # callers of each channel
@@ -46,8 +47,7 @@ def test_connection_beyond_max_age_closes_after_its_running_calls(short_lived: S
 
 def test_connection_beyond_max_age_closes_after_the_grace_period(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "AGE_GRACE_SECONDS", 1.0)
-    config = Config(listen=(ANY_PORT,), max_connection_age_seconds=0.5, drain_seconds=0, shutdown_grace_seconds=0)
-    with run_runner(config) as runner, Connection(runner.addresses[0]) as endless:
+    with run_runner(max_connection_age_seconds=0.5) as runner, Connection(runner.addresses[0]) as endless:
         endless.open(STREAM_RESHAPE.path)
         assert await_goaway(endless) == (NO_ERROR, "max_age")
         assert endless.await_(lambda: bool(endless.closed))
@@ -86,15 +86,18 @@ def test_client_with_too_many_pings_gets_goaway(server: ServerProcess):
 
 def test_metadata_size_limit_is_exact_instead_of_random(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
+
+        def call(size: int) -> bytes:
+            return send_raw(channel, "InferShape", INFER, metadata=(("x-token", "a" * size),))
+
         for size in (8500, 12000, 15500):
             for _ in range(20):  # with its defaults, gRPC would reject some of them at random
-                assert call(INFER, metadata=(("x-token", "a" * size),)) == INFERRED
-        status = catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 16000),)))
+                assert call(size) == INFERRED
+        status = catch_status(lambda: call(16000))
         assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert (status.details() or "").startswith("received metadata size exceeds hard limit (16")
-        catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 100_000),)))
-        assert call(INFER) == INFERRED
+        catch_status(lambda: call(100_000))
+        assert call(0) == INFERRED
 
 
 @pytest.mark.parametrize("experiments", ["event_engine_listener", "-event_engine_listener"])
@@ -112,3 +115,26 @@ def test_channel_with_64_concurrent_calls_loses_no_call(experiments: str):
             return Counter("OK" if end is None else str(end) for end in ends)
 
         assert sum(pool.map(count_ends, range(64)), Counter()) == {"OK": 64 * calls_each}
+
+
+MIB = 2**20
+# 16 KiB that decompress to the largest message, sent as a health check, a query and a chunk.
+BOMB = grpc_message(gzip.compress(bytes(16 * MIB)), compressed=1)
+COUNT = 32
+UNIMPLEMENTED = str(grpc.StatusCode.UNIMPLEMENTED.value[0])
+
+
+def send_bombs(server: ServerProcess, path: str) -> set[str]:
+    """Returns the status codes of COUNT calls on one connection."""
+    with Connection(server.address) as connection:
+        streams = [connection.open(path, headers=[("grpc-encoding", "gzip")]) for _ in range(COUNT)]
+        for stream in streams:
+            connection.send_data(stream, BOMB, end=True)
+        return {connection.await_end(stream).status for stream in streams}
+
+
+@pytest.mark.parametrize("path", [INFER_SHAPE.path, STREAM_RESHAPE.path, CHECK_METHOD, HEALTH_WATCH, REFLECTION])
+def test_compressed_messages_are_rejected_without_decompression(path: str, server: ServerProcess):
+    before = read_memory(server.process.pid, "VmHWM")
+    assert send_bombs(server, path) == {UNIMPLEMENTED}
+    assert read_memory(server.process.pid, "VmHWM") < before + 16 * MIB

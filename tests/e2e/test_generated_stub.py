@@ -3,7 +3,7 @@
 import grpc
 import numpy as np
 
-from remote_rejections import catch_status, send_raw
+from plain_requests import catch_status, send_raw
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.v1.reshape_pb2_grpc import ReshapeServiceStub
 
@@ -108,32 +108,15 @@ def test_payload_fields_have_the_highest_number_in_proto_messages():
     }
 
 
-def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInferShapeItem:
-    question = reshape_pb2.InferShapeRequest(
-        operation=reshape_pb2.OPERATION_RESHAPE,
-        special_zero=False,
-        data=tensor_pb2.TensorSpec(shape=make_shape(6)) if data_from is None else None,
-        shape=reshape_pb2.TargetShape(items=[target]),
-        explain=True,
-    )
-    return reshape_pb2.BatchInferShapeItem(question=question, data_from=data_from)
-
-
-def test_batch_response_has_a_result_for_each_item(stub: ReshapeServiceStub):
-    items = [make_item(-1), make_item(-1, data_from=0), make_item(7)]
-    results = stub.BatchInferShape(reshape_pb2.BatchInferShapeRequest(items=items)).results
-    assert [result.WhichOneof("result") for result in results] == ["answer", "answer", "rejection"]
-    assert results[1].answer.shape == make_shape(6)
-    rejection = results[2].rejection
-    assert (rejection.reason, rejection.field, rejection.limit_exceeded) == ("VOLUME_MISMATCH", "shape", False)
-    assert (rejection.metadata["rule"], "product is 6" in rejection.metadata["accepted"]) == ("4", True)
-
-
 def test_bounds_of_a_repeated_symbol_are_intersected(stub: ReshapeServiceStub):
     bounded = tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=5))
     expression = tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N"), bounded])
-    request = make_item(-1).question
-    request.data.shape.dims[0] = -1
+    request = reshape_pb2.InferShapeRequest(
+        operation=reshape_pb2.OPERATION_RESHAPE,
+        special_zero=False,
+        data=tensor_pb2.TensorSpec(shape=make_shape(-1)),
+        shape=reshape_pb2.TargetShape(items=[-1]),
+    )
     request.data.shape.partial.add(index=0, expression=expression)
     (dim,) = stub.InferShape(request).shape.partial
     assert [symbol.name for symbol in dim.expression.factors] == ["N", "N"]

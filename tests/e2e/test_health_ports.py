@@ -10,18 +10,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from certificates import Certificates, issue_certificates
+from certificates import Certificates
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, UnavailableError
 from tensor_reshape.wire.methods import SERVICE
 
 ROUNDS, CHANNELS = 50, 8
 SERVING = health_pb2.HealthCheckResponse.SERVING
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return issue_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @contextmanager

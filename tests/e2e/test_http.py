@@ -4,25 +4,36 @@ import json
 import os
 import resource
 import signal
-import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
 import pytest
-import trustme
 
-from certificates import issue_certificates, replace_file, write_certificate
-from collectors import Collector, read_attributes, run_collector
+from certificates import issue_certificates
 from command_line import run_module
-from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
+from http_calls import (
+    ANSWER,
+    BATCH_PATH,
+    INFER_PATH,
+    QUESTION,
+    change_body,
+    connect,
+    find_http,
+    post,
+    read_answer,
+    receive_all,
+    request,
+    write_body,
+    write_json,
+    write_request,
+)
 from interruptions import Figures, keep_calling
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, change_body, write_body, write_json
 from meters import list_children, read_descriptors
-from raw_streams import SIX, begin, chunk, open_stream
-from scrapes import Scrape, await_scrape, find_metrics, scrape
+from plain_requests import SIX, begin, chunk, open_stream
 from server_processes import ServerProcess, await_end, run_server
+from telemetry import Collector, Scrape, await_scrape, find_metrics, read_attributes, run_collector, scrape
 from tensor_reshape.client import Client, HealthStatus, ShapeQuery
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.wire.methods import SERVICE
@@ -56,23 +67,6 @@ def test_http_and_grpc_return_the_same_results(both: ServerProcess):
     assert post(find_http(both)).document == ANSWER
     assert post(find_http(both), {"items": [{"question": QUESTION}]}, BATCH_PATH).document["results"] == [
         {"answer": ANSWER}
-    ]
-
-
-def test_http_returns_conditions(both: ServerProcess):
-    data = {"shape": {"dims": [-1, 16], "partial": [{"index": 0, "symbol": {"name": "batch"}}]}}
-    question = {**QUESTION, "data": data, "shape": {"items": [1, 16]}}
-    answer = post(find_http(both), question).document
-    assert answer["conditionsComplete"]
-    assert answer["conditions"] == [
-        {
-            "kind": "KIND_EQUAL",
-            "left": {"factors": [{"name": "batch"}]},
-            "right": {},  # the number 1
-            "rule": 4,
-            "item": "shape",
-            "text": "batch = 1",
-        }
     ]
 
 
@@ -117,11 +111,6 @@ def test_http_calls_are_active_until_their_response(both: ServerProcess):
     await_count(0)
 
 
-def find_pid(server: ServerProcess, worker: int) -> int:
-    """Returns the current process id of a worker."""
-    return int(server.await_records(1, "worker serves", worker=worker)[-1]["pid"])
-
-
 def test_killed_http_process_is_replaced_without_failed_grpc_calls():
     figures = Figures()
     with (
@@ -130,7 +119,7 @@ def test_killed_http_process_is_replaced_without_failed_grpc_calls():
     ):
         address = find_http(server)
         figures.await_calls(10)
-        os.kill(find_pid(server, HTTP), signal.SIGKILL)
+        os.kill(server.find_pid(HTTP), signal.SIGKILL)
         server.await_records(2, "worker serves", worker=HTTP)
         assert post(address).document == ANSWER
         figures.await_calls(10)
@@ -142,7 +131,7 @@ def test_killed_http_process_is_replaced_without_failed_grpc_calls():
 
 def test_both_processes_exit_when_the_supervisor_is_killed():
     with run_server("--http-listen", ANY) as server:
-        pids = find_pid(server, 1), find_pid(server, HTTP)
+        pids = server.find_pid(1), server.find_pid(HTTP)
         server.process.kill()
         for pid in pids:
             await_end(pid)
@@ -208,7 +197,7 @@ def test_both_protocols_complete_running_calls_while_the_server_drains():
 def test_http_port_survives_exhausted_file_descriptors():
     with run_server("--http-listen", ANY) as server:
         server.await_records(1, "serving")  # before this record, it still opens files
-        pid, address = find_pid(server, HTTP), find_http(server)
+        pid, address = server.find_pid(HTTP), find_http(server)
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         limit = max(read_descriptors(pid)) + 1
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
@@ -277,27 +266,3 @@ def test_call_over_tls_is_active_until_the_client_has_read_the_response(tmp_path
 
 def count_good_calls(page: Scrape, method: str) -> float:
     return page.sum("tensor_reshape_calls_total", method=method, code="OK")
-
-
-def test_https_port_requires_client_certificates_and_reloads_its_own(tmp_path: Path):
-    files = issue_certificates(tmp_path, trustme.CA())
-    (tmp_path / "authorization").write_text('[callers]\n"email:*@example.org" = ["*"]')
-    observe = ("--authorization-file", str(tmp_path / "authorization"), "--http-listen", ANY, "--log-level", "debug")
-    with run_server(*files.mutual_flags, *observe) as server:
-        address = find_named(server)
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            post(address, context=files.build_context())
-        shown = files.build_context(has_certificate=True)
-        assert post(address, headers={"x-request-id": "known"}, context=shown).document == ANSWER
-        (line,) = server.await_records(1, "call", request_id="known")
-        assert line["identity"] == "email:client@example.org"
-
-        other = trustme.CA()
-        write_certificate(other.issue_cert("localhost"), tmp_path / "new", tmp_path / "new-key")
-        replace_file(files.server_key, (tmp_path / "new-key").read_bytes())
-        replace_file(files.server, (tmp_path / "new").read_bytes())
-        server.await_records(1, "reloaded", worker=HTTP)
-        other.cert_pem.write_to_path(str(tmp_path / "other-ca.pem"))
-        changed = ssl.create_default_context(cafile=str(tmp_path / "other-ca.pem"))
-        changed.load_cert_chain(files.client, files.client_key)
-        assert post(address, context=changed).document == ANSWER

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from inference_requests import SIX, build_question, build_request, send_request
-from remote_rejections import catch_status, read_trailing
+from plain_requests import catch_status, read_trailing
 from tensor_reshape.rules.errors import InvalidRequestError, NotFoundError, Reason
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
 from tensor_reshape.wire.status import decode_rejection

@@ -8,10 +8,10 @@ import pytest
 
 from both_clients import CALLERS, CLIENTS, open_client
 from server_processes import ServerProcess
+from strategies import make_packable
 from tensor_reshape.client import Client
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, Array
-from tensor_strategies import make_packable
 
 WAYS = ["inline", "stream"]
 ROWS = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

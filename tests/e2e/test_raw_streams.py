@@ -4,9 +4,7 @@ import grpc
 import numpy as np
 import pytest
 
-from plain_requests import INFER, INFERRED
-from raw_streams import SIX, STRIDED, begin, chunk, open_stream
-from remote_rejections import describe, send_raw
+from plain_requests import INFER, INFERRED, SIX, STRIDED, begin, chunk, describe, open_stream, send_raw
 from tensor_reshape.client import InvalidRequestError, Reason
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 

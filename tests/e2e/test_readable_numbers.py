@@ -11,11 +11,10 @@ from grpc_health.v1 import health_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
-from plain_requests import encode_reshape_request
-from remote_rejections import read_trailing
+from plain_requests import encode_reshape_request, read_trailing, send_raw
 from server_processes import ServerProcess
+from strategies import LAWFUL_REQUESTS, REQUESTS, reshape_calls
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import encode_batch_item, join_items
@@ -25,7 +24,6 @@ from tensor_reshape.wire.reshapes import ReshapeCall, encode_begin, encode_chunk
 from tensor_reshape.wire.servers import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.status import DETAILS_KEY
 from tensor_reshape.wire.tensors import TensorView
-from tensor_strategies import reshape_calls
 from tests.oracles.varints import find_unreadable
 
 SECONDS = 60
@@ -98,7 +96,6 @@ def test_every_protobuf_parser_reads_the_server_responses(raw_channel: grpc.Chan
 
 @pytest.mark.parametrize("service", ["", SERVICE])
 def test_every_protobuf_parser_reads_the_health_responses(raw_channel: grpc.Channel, service: str):
-    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = raw_channel.unary_unary(CHECK_METHOD)
     request = encode_check_request(service)
     assert find_unreadable(health_pb2.HealthCheckRequest, request) == []
-    assert find_unreadable(health_pb2.HealthCheckResponse, call(request, timeout=SECONDS)) == []
+    assert find_unreadable(health_pb2.HealthCheckResponse, send_raw(raw_channel, CHECK_METHOD, request)) == []

@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 from google.protobuf.message import Message
 
-from remote_rejections import catch_local, catch_remote, describe, send_raw
+from plain_requests import catch_local, catch_remote, describe, send_raw
 from tensor_reshape.client import Client, InvalidRequestError, Reason
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import Array

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from interruptions import Figures, run_restarts
-from replicas import run_replicas, serve_tls
-from retry_floods import run_flood
+from replicas import run_flood, run_replicas, serve_tls
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 
 KINDS = {"unary", "stream", "asyncio", "asyncio stream"}

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 
-from in_process import ANY_PORT, run_runner
-from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
-from remote_rejections import read_retry_seconds
+from in_process import run_runner
+from plain_requests import SIX, STRIDED, RawStream, begin, chunk, open_stream, read_retry_seconds
 from tensor_reshape.client import LimitError, Reason
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.runner import Runner
@@ -60,10 +58,10 @@ class Scene(NamedTuple):
 @contextmanager
 def open_scene(stall_timeout_seconds: float) -> Iterator[Scene]:
     """Runs a server with this stall timeout. At the end, all memory must be free, whatever a test has done."""
-    config = Config(
-        listen=(ANY_PORT,), stall_timeout_seconds=stall_timeout_seconds, drain_seconds=0, shutdown_grace_seconds=0
-    )
-    with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
+    with (
+        run_runner(stall_timeout_seconds=stall_timeout_seconds) as runner,
+        grpc.insecure_channel(runner.addresses[0]) as channel,
+    ):
         scene = Scene(runner, Watched(runner._engine), channel)
         yield scene
         # Several attempts, because on a busy machine, the pause before a message may exceed the timeout.

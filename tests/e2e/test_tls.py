@@ -2,9 +2,8 @@
 
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -17,11 +16,6 @@ from certificates import Certificates, issue_certificates, replace_file, write_n
 from command_line import run_command
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, PermissionDeniedError, UnavailableError
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return issue_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
@@ -70,51 +64,46 @@ def test_command_line_sends_a_client_certificate(files: Certificates, demanding_
     assert (outcome.code, outcome.text) == (0, "SERVING")
 
 
-def negotiate(address: str, version: ssl.TLSVersion) -> str | None:
+def negotiate(plain: socket.socket, version: ssl.TLSVersion) -> str | None:
     """Makes a handshake that offers only one version of TLS, and returns the negotiated version."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     context.set_ciphers("ALL:@SECLEVEL=0")  # otherwise OpenSSL would not offer old versions
     context.minimum_version = context.maximum_version = version
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), 60) as plain, context.wrap_socket(plain) as wrapped:
+    with plain, context.wrap_socket(plain) as wrapped:
         return wrapped.version()
 
 
-@contextmanager
-def run_lenient_server(files: Certificates) -> Iterator[str]:
-    """Runs a server that accepts any version of TLS."""
+def negotiate_leniently(files: Certificates, version: ssl.TLSVersion) -> str | None:
+    """Makes such a handshake with a server that accepts any version."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server, files.server_key)
     context.set_alpn_protocols(["h2"])
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version = ssl.TLSVersion.TLSv1
-
-    def serve(listener: socket.socket) -> None:
-        with suppress(OSError):  # the listener was closed
-            while True:
-                one, _ = listener.accept()
-                with one, suppress(OSError), context.wrap_socket(one, server_side=True) as wrapped:
-                    wrapped.recv(1)
-
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(60)
+    near, far = socket.socketpair()
+    with ThreadPoolExecutor() as pool:
+        served = pool.submit(context.wrap_socket, far, server_side=True)
+        try:
+            return negotiate(near, version)
+        finally:
+            served.result().close()
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 def test_tls_versions_below_1_2_are_rejected(files: Certificates, server: ServerProcess):
-    assert negotiate(server.address, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
-    assert negotiate(server.address, ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
+    host, _, port = server.address.rpartition(":")
+
+    def ask(version: ssl.TLSVersion) -> str | None:
+        return negotiate(socket.create_connection((host, int(port)), 60), version)
+
+    assert ask(ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
+    assert ask(ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
     for version, name in ((ssl.TLSVersion.TLSv1_1, "TLSv1.1"), (ssl.TLSVersion.TLSv1, "TLSv1")):
-        with run_lenient_server(files) as lenient:  # shows that this client supports the old version
-            assert negotiate(lenient, version) == name
+        assert negotiate_leniently(files, version) == name  # shows that this client supports the old version
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            negotiate(server.address, version)
+            ask(version)
 
 
 def replace_certificates(directory: Path, version: str) -> Certificates:

@@ -9,9 +9,9 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from both_clients import CLIENTS, open_client
-from collectors import Collector, read_attributes, run_collector
 from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import ServerProcess, run_server
+from telemetry import Collector, read_attributes, run_collector
 from tensor_reshape.client import Client, ReshapeError, ShapeQuery
 
 SIX = np.arange(6, dtype=np.float32)

@@ -9,10 +9,10 @@ import pytest
 
 from both_clients import CALLERS, CLIENTS, AnyClient, open_client
 from server_processes import ServerProcess
-from tensor_reshape.client import Client, DataType, InvalidRequestError, Reason
+from strategies import make_packable
+from tensor_reshape.client import Client, DataType
 from tensor_reshape.client.transfers import Way
 from tensor_reshape.wire.arrays import DTYPES, Array
-from tensor_strategies import make_packable
 
 WAYS: tuple[Way, ...] = ("inline", "stream")
 SIX = np.arange(6, dtype=np.float32)
@@ -92,20 +92,6 @@ def test_exception_in_a_progress_callback_ends_only_its_call(any_client: AnyClie
         with pytest.raises(KeyError, match=str(array.nbytes)):
             any_client.reshape(array, [-1], transfer=way, progress=fail)
     assert any_client.reshape(array, [-1], transfer=way).nbytes == array.nbytes
-
-
-def test_view_transfer_copies_or_rejects_incompatible_strides(any_client: AnyClient):
-    rows = np.arange(24, dtype=np.float32).reshape(4, 6)[::2]
-    for copy in ("if_needed", "never"):
-        view = any_client.static_reshape(rows, [2, 2, 3], transfer="view", copy=copy)
-        assert np.shares_memory(view, rows)
-        np.testing.assert_array_equal(view, rows.reshape(2, 2, 3), strict=True)
-    transposed = SIX.reshape(2, 3).T
-    output = any_client.static_reshape(transposed, [6], transfer="view")
-    np.testing.assert_array_equal(output, transposed.reshape(6), strict=True)
-    with pytest.raises(InvalidRequestError) as caught:
-        any_client.static_reshape(transposed, [6], transfer="view", copy="never")
-    assert caught.value.reason == Reason.VIEW_IMPOSSIBLE
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

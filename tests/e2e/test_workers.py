@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from command_line import Outcome, run_module
 from interruptions import Figures, keep_calling
-from remote_rejections import send_raw
+from plain_requests import send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
 
@@ -35,20 +35,13 @@ def pair() -> Iterator[ServerProcess]:
         yield server
 
 
-def find_pid(server: ServerProcess, worker: int) -> int:
-    """Returns the current process id of a worker."""
-    pid = server.await_records(1, "worker serves", worker=worker)[-1]["pid"]
-    assert isinstance(pid, int)
-    return pid
-
-
 def test_supervisor_does_not_import_grpc(pair: ServerProcess):
     assert "cygrpc" not in Path(f"/proc/{pair.process.pid}/maps").read_text()
-    assert "cygrpc" in Path(f"/proc/{find_pid(pair, 1)}/maps").read_text()
+    assert "cygrpc" in Path(f"/proc/{pair.find_pid(1)}/maps").read_text()
 
 
 def test_idle_server_worker_has_few_threads(pair: ServerProcess):
-    process = Path(f"/proc/{find_pid(pair, 1)}")
+    process = Path(f"/proc/{pair.find_pid(1)}")
     names = [thread.read_text().strip() for thread in process.glob("task/*/comm")]
     # The main thread, the log, housekeeping, the thread that receives calls, and one for each of four kinds of work.
     assert len([name for name in names if name not in CORE_THREADS]) == 8, names
@@ -81,7 +74,7 @@ def test_workers_share_addresses_and_serve_before_listening_is_logged(pair: Serv
         for channel in reach_every_worker(pair, stack):
             check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
             assert check.status == _Response.SERVING
-    assert len({find_pid(pair, 1), find_pid(pair, 2), pair.process.pid}) == 3
+    assert len({pair.find_pid(1), pair.find_pid(2), pair.process.pid}) == 3
 
 
 @pytest.mark.parametrize("flags", [TWO, ()], ids=["workers", "a server without"])
@@ -101,7 +94,7 @@ def test_exited_or_hung_workers_are_replaced_without_failed_calls():
         for worker, number, code in ((1, signal.SIGKILL, -9), (2, signal.SIGTERM, 0), (1, signal.SIGSTOP, -9)):
             figures.await_calls(10)
             begun = len(server.await_records(1, "worker serves", worker=worker))
-            os.kill(find_pid(server, worker), number)
+            os.kill(server.find_pid(worker), number)
             server.await_records(begun + 1, "worker serves", worker=worker)
             assert list_codes(server)[-1] == code
         assert [record["worker"] for record in server.await_records(1, "worker hangs")] == [1]
@@ -124,7 +117,7 @@ def test_draining_server_workers_report_not_serving():
 
 def test_repeated_signals_to_workers_do_not_shorten_the_drain_period():
     with run_server(*TWO, "--drain-seconds", "0.5") as server:
-        begin, workers = time.monotonic(), (find_pid(server, 1), find_pid(server, 2))
+        begin, workers = time.monotonic(), (server.find_pid(1), server.find_pid(2))
         for pid, number in product(workers, (signal.SIGHUP, signal.SIGINT)):
             os.kill(pid, number)
         for pid in (workers[0], server.process.pid, workers[1]):

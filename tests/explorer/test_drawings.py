@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
+from strategies import LAWFUL_REQUESTS, REQUESTS
 from tensor_reshape.explorer.drawings import (
     LABEL_CHARACTERS,
     clip_label,

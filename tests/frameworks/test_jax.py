@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from both_clients import AnyClient
 from hypothesis_profiles import examples
+from strategies import make_packable
 from tensor_reshape.client import DataType
 from tensor_reshape.client.arrays import find_framework, read_array
 from tensor_reshape.client.requests import Arguments, plan_reshape
 from tensor_reshape.client.transfers import Delivery
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.wire.arrays import DTYPES, Array, pack, view_bytes
-from tensor_strategies import make_packable
 
 jax = pytest.importorskip("jax", reason="jax is not installed: scripts/verify frameworks installs it")
 

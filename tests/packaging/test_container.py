@@ -22,8 +22,16 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from certificates import issue_certificates
-from locks import read_pins
-from manifests import PROBES, build_podman_flags, find_container, find_pod, find_renderer, list_ports, parse_bytes
+from deployment_files import (
+    PROBES,
+    build_podman_flags,
+    find_container,
+    find_pod,
+    find_renderer,
+    list_ports,
+    parse_bytes,
+    read_pins,
+)
 from server_processes import find_free_port
 from tensor_reshape.client import Client
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from deployment_files import parse_arguments
 from documents import read_blocks
-from manifests import parse_arguments
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.commands import http
 

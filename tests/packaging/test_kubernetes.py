@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from certificates import issue_certificates
-from documents import read_blocks
-from manifests import (
+from deployment_files import (
     FOLDER,
     OVERLAYS,
     PROBES,
@@ -29,6 +28,7 @@ from manifests import (
     read_config,
     render,
 )
+from documents import read_blocks
 from tensor_reshape.server.config import SETTINGS, Config
 from tensor_reshape.server.grpc.services import MAX_SILENT, MAX_SILENT_REFLECTIONS
 from tensor_reshape.server.http.guards import MAX_CONNECTIONS

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from locks import LOCKS, ROOT, read_locked, read_pins
+from deployment_files import LOCKS, ROOT, read_locked, read_pins
 
 VERSIONS = ROOT / "docs/reference/supported-versions.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import given
 
-from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
+from strategies import LAWFUL_REQUESTS, REQUESTS
 from tensor_reshape.rules.dims import MAX_FACTORS
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import ReshapeError

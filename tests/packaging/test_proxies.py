@@ -11,9 +11,8 @@ import pytest
 
 from attacks import early_garbled_bombs, early_header_bombs, early_small_bombs
 from certificates import issue_proxy_certificate
+from plain_requests import begin, catch_status, open_stream
 from proxies import PROXIES, Proxy, build_fixture, run_proxy
-from raw_streams import begin, open_stream
-from remote_rejections import catch_status
 from server_processes import run_server
 from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ServiceError
 from tensor_reshape.wire.servers import HealthStatus

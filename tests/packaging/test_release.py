@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 from packaging.utils import canonicalize_name
 
-from locks import ROOT, read_pins
+from deployment_files import ROOT, read_pins
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -17,8 +17,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from documents import PAGES, README, ROOT, find_blocks, read_blocks, read_prose
 from http_calls import find_http, post
-from raw_streams import begin, open_stream
-from remote_rejections import catch_status, send_raw
+from plain_requests import begin, catch_status, open_stream, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
@@ -59,7 +58,8 @@ LANGUAGES = {
 """`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` block,
 and tests/server/security/test_permissions.py reads the `toml` block."""
 FOREIGN = {"js", "ts", "go", "cpp", "java", "py"}
-"""Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and test_moving.py run."""
+"""Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and
+test_page_programs.py run."""
 RUN = ("examples/clients", "examples/moving")
 RUN_ELSEWHERE = ("arrays.md:", *(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md")))
 """Pages whose blocks tests/frameworks or `scripts/verify adapters` runs."""

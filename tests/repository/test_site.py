@@ -1,15 +1,17 @@
-"""The site of the pages: no warning, no broken link, and every page is in the navigation."""
+"""The site of the pages: no warning, no broken link, every page in the navigation, and every drawing on a page."""
 
 import re
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from documents import DOCS, ROOT, SITE, SITE_PAGES, make_site
+from documents import DOCS, PAGES, ROOT, SITE, SITE_PAGES, make_site
 from tensor_reshape import client, onnx, testing
+from verification.document import DRAWINGS
 
 MADE_BY_SPHINX = {"404.html", "genindex.html", "py-modindex.html", "search.html"}
 LINKED_TABLES = ("commands", "configuration", "errors", "metrics")
@@ -135,3 +137,21 @@ def test_every_documentation_page_links_all_custom_stylesheets(pages: dict[str, 
     names = {page: {Path(urlsplit(link).path).name for link in pages[page].links} for page in SITE_PAGES}
 
     assert [page for page in SITE_PAGES if not sheets <= names[page]] == []
+
+
+FOLDER = ROOT / "docs/concepts/drawings"
+BY_HAND = ("tight-values", "wide-values")
+IMAGE = re.compile(r"^!\[(.*)\]\(([^)]*\.svg)\)$", re.MULTILINE)
+
+
+def test_documentation_pages_show_every_drawing_with_alternative_text():
+    shown = [
+        ((page.parent / path).resolve(), alternative)
+        for page in PAGES
+        for alternative, path in IMAGE.findall(page.read_text())
+    ]
+    names = {FOLDER / f"{name}.svg" for name in (*DRAWINGS, *BY_HAND)}
+
+    assert {path for path, _ in shown} == names == set(FOLDER.iterdir())
+    for path, alternative in shown:
+        assert alternative == fromstring(path.read_text()).findtext("{http://www.w3.org/2000/svg}title"), path

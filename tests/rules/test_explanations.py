@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dim_strategies import SMALL_QUESTIONS
 from hypothesis_profiles import examples
+from strategies import SMALL_QUESTIONS
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
 from tensor_reshape.rules.explanations import find_dim_groups

@@ -41,6 +41,7 @@ def test_listen_address_is_host_and_port_or_unix_path():
     addresses = ["127.0.0.1:0", "localhost:50051", "0.0.0.0:65535", "[::1]:50051", "[::]:0", "host.example:1"]
     addresses += ["unix:s", "unix:/s"]
     others = ["", ":", ":1", "host", "host:", "host:http", "host:65536", "host:-1", "host:1.0", "host:\u0661"]
+    others += ["::1:0", "::1:50077", "[::1:0", "127.0.0.1:" + "1" * 5000]
     others += ["unix:", "unix", f"{'h' * 64}:1", "a..b:1", "\ud800:1"]  # no resolver accepts the last three
     assert [address for address in (*addresses, *others) if is_address(address)] == addresses
 

@@ -16,7 +16,7 @@ from http2 import (
     grpc_message,
     list_call_headers,
 )
-from plain_requests import build_begin, build_chunk, build_static_request
+from plain_requests import build_begin, build_static_request, chunk
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC, BATCH, STREAM = (f"{SERVICE_PATH}{name}" for name in ("StaticReshape", "BatchInferShape", "StreamReshape"))
@@ -92,7 +92,7 @@ _PATHS = (STATIC, STREAM, BATCH, f"{SERVICE_PATH}InferShape", HEALTH_CHECK, HEAL
 
 def _build_call(random: Random, stream: int) -> list[bytes]:
     block = encode_call(random.choice(_PATHS))
-    begun = grpc_message(build_begin((2,))) + grpc_message(build_chunk(0, b"abcdefgh"))
+    begun = grpc_message(build_begin((2,))) + grpc_message(chunk(0, b"abcdefgh"))
     body = random.choice((grpc_message(SMALL), begun, grpc_message(build_odd_strides()), b""))
     if random.random() < 0.3:
         body = _change_byte(random, body + b"\x00")

@@ -1,6 +1,11 @@
 """One interface for the blocking client and the asyncio client, so that one test covers both."""
 
 import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -9,10 +14,27 @@ from typing import Any
 
 from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
 from tensor_reshape.wire.arrays import Array
+from waits import WAIT_SECONDS
 
 CLIENTS = ("Client", "AsyncClient")
 CALLERS = (*CLIENTS, "StockClient")
 """Also has the blocking client with grpcio's public API, for tests of the events of a call."""
+
+_INTERRUPTED = """
+import math, signal, sys
+import numpy as np
+from tensor_reshape.client import Client
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit an ignored SIGINT
+with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
+    try:
+        {call}
+    except (KeyboardInterrupt, RuntimeError) as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A signal that arrives while a condition releases its lock raises "cannot release un-acquired lock".
+        if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+            print("interrupted")
+"""
 
 
 class AnyClient:
@@ -57,3 +79,27 @@ def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
             yield AnyClient(async_client, runner)
         finally:
             runner.run(async_client.close())
+
+
+def interrupt_call(address: str, grpc_api: str, call: str, entered: threading.Event) -> str:
+    """Makes a call of `client` in a process, and sends SIGINT to it until it ends. Returns its standard output.
+
+    Python ignores an interruption that arrives in a finalizer or in a callback from C, so a single signal may have no
+    effect.
+    """
+    command = [sys.executable, "-c", _INTERRUPTED.format(call=call), address, grpc_api]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert entered.wait(WAIT_SECONDS)
+            deadline = time.monotonic() + WAIT_SECONDS
+            while True:
+                process.send_signal(signal.SIGINT)
+                try:
+                    written = process.communicate(timeout=5)[0]
+                except subprocess.TimeoutExpired:
+                    assert time.monotonic() < deadline
+                else:
+                    assert process.returncode == 0
+                    return written
+        finally:
+            process.kill()

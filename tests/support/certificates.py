@@ -59,8 +59,8 @@ def issue_certificates(directory: Path, authority: trustme.CA | None = None) -> 
         *(directory / f"{name}.pem" for name in ("ca", "server", "server-key", "client", "client-key"))
     )
     authority.cert_pem.write_to_path(str(files.authority))
-    write_certificate(authority.issue_cert("localhost", "127.0.0.1"), files.server, files.server_key)
-    write_certificate(authority.issue_cert("client@example.org"), files.client, files.client_key)
+    _write_certificate(authority.issue_cert("localhost", "127.0.0.1"), files.server, files.server_key)
+    _write_certificate(authority.issue_cert("client@example.org"), files.client, files.client_key)
     return files
 
 
@@ -71,7 +71,7 @@ def issue_proxy_certificate(directory: Path) -> tuple[Path, grpc.ChannelCredenti
     return file, grpc.ssl_channel_credentials(authority.cert_pem.bytes())
 
 
-def write_certificate(issued: trustme.LeafCert, chain: Path, key: Path) -> None:
+def _write_certificate(issued: trustme.LeafCert, chain: Path, key: Path) -> None:
     chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
     issued.private_key_pem.write_to_path(str(key))
 

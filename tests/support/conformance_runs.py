@@ -37,6 +37,13 @@ def write_tensor(data_type: str, dims: Sequence[int], payload: bytes, **more: ob
     return {"dataType": data_type, "dims": [*dims], "data": b64encode(payload).decode(), **more}
 
 
+def make_validator(schema: Json) -> Any:  # noqa: ANN401 - see the next line
+    # Imported here, because each test process imports all test files, and this import takes two seconds.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+
+    return Draft202012Validator(schema)
+
+
 UNRANKED: Json = {"answer": {}}
 RIGHT = write_shape(6)
 

@@ -1,10 +1,29 @@
-"""Requests that the generated classes write, for calls without the SDK, and whole messages of the operations."""
+"""Requests and streams without the SDK, also invalid ones, and rejections as a client receives them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TypeAlias, cast
+
+import grpc
+import numpy as np
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 
 from http2 import SERVICE_PATH, Connection
+from tensor_reshape.client.connections import build_error
+from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.reshapes import ReshapeCall, encode_request_header, encode_response_header
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.reshapes import (
+    Chunk,
+    ReshapeCall,
+    decode_stream_response,
+    encode_chunk,
+    encode_request_header,
+    encode_response_header,
+)
 from tensor_reshape.wire.tensors import TensorView
 
 STATIC_RESHAPE = f"{SERVICE_PATH}StaticReshape"
@@ -37,10 +56,6 @@ def build_begin(dims: Sequence[int], *, strides: Sequence[int] = ()) -> bytes:
     return reshape_pb2.StreamReshapeRequest(static_reshape=request).SerializeToString()
 
 
-def build_chunk(offset: int, payload: bytes) -> bytes:
-    return reshape_pb2.StreamReshapeRequest(offset=offset, chunk=payload).SerializeToString()
-
-
 def _make_request(
     dims: Sequence[int], payload: bytes, strides: Sequence[int], target: Sequence[int]
 ) -> reshape_pb2.StaticReshapeRequest:
@@ -67,3 +82,137 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
 def encode_reshape_response(output: TensorView) -> bytes:
     """Returns an encoded response, which has the same form for every operation."""
     return encode_response_header(output.data_type, output.dims, output.payload.nbytes) + output.payload
+
+
+Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
+
+SECONDS = 60.0
+SIX = bytes(range(6))
+
+
+def begin(
+    dims: Sequence[int] = (6,),
+    target: Sequence[int] = (-1,),
+    strides: Sequence[int] = (),
+    data_type: "tensor_pb2.DataType.ValueType" = tensor_pb2.DATA_TYPE_U8,
+) -> bytes:
+    """Returns the message that begins a tensor, for Reshape without special zeros."""
+    shape = tensor_pb2.Tensor(
+        data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
+    )
+    data = tensor_pb2.Tensor(data_type=data_type, dims=dims, strides=strides)
+    header = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
+    return reshape_pb2.StreamReshapeRequest(reshape=header).SerializeToString()
+
+
+STRIDED = begin((3, 2), (6,), (1, 3))
+"""Begins a tensor of six bytes with strides, whose output is 0, 3, 1, 4, 2, 5."""
+
+
+def chunk(offset: int, payload: bytes) -> bytes:
+    return encode_chunk(offset, memoryview(payload))
+
+
+class RawStream:
+    def __init__(self, channel: grpc.Channel, seconds: float, metadata: Metadata = ()) -> None:
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
+        # the call object of grpcio
+        self.call = method(iter(self._requests.get, None), timeout=seconds, metadata=metadata)
+
+    def send(self, *messages: bytes) -> None:
+        for message in messages:
+            self._requests.put(message)
+
+    def close(self) -> None:
+        self._requests.put(None)
+
+    def accept(self) -> tuple[int, ...]:
+        """Waits for the response to a header, and returns the dims of the output."""
+        output = decode_stream_response(next(self.call))
+        assert not isinstance(output, Chunk)
+        return tuple(output.dims)
+
+    def receive(self, size: int) -> bytes:
+        """Waits for `size` bytes of the output, in consecutive chunks."""
+        received = b""
+        while len(received) < size:
+            message = decode_stream_response(next(self.call))
+            assert isinstance(message, Chunk)
+            assert message.offset == len(received)
+            received += message.payload
+        return received
+
+    def finish(self) -> None:
+        """Waits for the end of the call, which must succeed without further responses."""
+        self.close()
+        assert list(self.call) == []
+        assert self.call.code() is grpc.StatusCode.OK
+
+    def reject(self) -> TensorReshapeError:
+        """Waits for the end of the call, which must fail, and returns the SDK's exception for it."""
+        try:
+            for _ in self.call:
+                pass
+        except grpc.RpcError:
+            return build_error(self.call.code(), self.call.details(), self.call.trailing_metadata())
+        message = "the call ended well"
+        raise AssertionError(message)
+
+
+@contextmanager
+def open_stream(
+    channel: grpc.Channel, *messages: bytes, seconds: float = SECONDS, metadata: Metadata = ()
+) -> Iterator[RawStream]:
+    stream = RawStream(channel, seconds, metadata)
+    stream.send(*messages)
+    try:
+        yield stream
+    finally:
+        stream.close()
+        stream.call.cancel()
+
+
+def send_raw(channel: grpc.Channel, method: str, request: bytes, timeout: float = 60, metadata: Metadata = ()) -> bytes:
+    """Sends bytes unchanged to a method of the service, or to another path, and returns the bytes of the response."""
+    path = method if method.startswith("/") else f"/{SERVICE}/{method}"
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    return call(request, timeout=timeout, metadata=metadata)
+
+
+def catch_status(call: Callable[[], object]) -> grpc.RpcError:
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value
+
+
+def catch_remote(call: Callable[[], object]) -> TensorReshapeError:
+    """Returns the SDK's exception for the status of a call."""
+    status = catch_status(call)
+    return build_error(status.code(), status.details(), read_trailing(status).items())
+
+
+def read_trailing(status: grpc.RpcError | grpc.Call) -> dict[str, str | bytes]:
+    """Returns the trailing metadata, which are pairs although their type stubs differ."""
+    pairs = cast("Iterable[tuple[str, str | bytes]]", status.trailing_metadata())
+    return dict(pairs)
+
+
+def read_retry_seconds(status: grpc.RpcError | grpc.Call) -> float | None:
+    """Returns the retry delay of the server; None if there is none."""
+    packed, info = read_trailing(status).get("grpc-status-details-bin", b""), RetryInfo()
+    assert isinstance(packed, bytes)
+    asked = any(detail.Unpack(info) for detail in Status.FromString(packed).details)
+    return info.retry_delay.ToTimedelta().total_seconds() if asked else None
+
+
+def catch_local(call: Callable[[], object]) -> ReshapeError:
+    with pytest.raises(ReshapeError) as caught:
+        call()
+    return caught.value
+
+
+def describe(error: TensorReshapeError) -> tuple[type, str, str, dict[str, str]]:
+    """Returns the parts of an exception that a caller may rely on."""
+    assert isinstance(error, ReshapeError), error
+    return type(error), error.reason, error.field, error.metadata

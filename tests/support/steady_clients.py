@@ -19,7 +19,7 @@ from http import HTTPStatus
 from threading import Condition, Thread
 from typing import NamedTuple
 
-from json_bodies import INFER_PATH, QUESTION, write_json
+from http_calls import INFER_PATH, QUESTION, write_json
 
 KINDS = ("raw", "sdk", "health")
 STOP_SECONDS = 60.0

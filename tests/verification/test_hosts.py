@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from host_networks import build_environment, find_obstacle
+from verification.host_networks import build_environment, find_obstacle
 from verification.hosts import MAX_NOTICE_SECONDS
 
 ROOT = Path(__file__).parents[2]

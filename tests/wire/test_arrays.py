@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from meters import measure_peak
+from strategies import make_packable
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import (
@@ -28,7 +29,6 @@ from tensor_reshape.wire.arrays import (
     view_array,
 )
 from tensor_reshape.wire.tensors import TensorView
-from tensor_strategies import make_packable
 
 MAX = 2**63 - 1
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dim_strategies import BOUNDS, DIMS, TERMS
+from strategies import BOUNDS, DIMS, TERMS
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.operations import RESHAPE

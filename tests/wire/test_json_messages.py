@@ -8,8 +8,8 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import given
 
-from dim_strategies import LAWFUL_REQUESTS
 from hypothesis_profiles import examples
+from strategies import LAWFUL_REQUESTS
 from tensor_reshape.rules.dims import name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.inference import answer_question

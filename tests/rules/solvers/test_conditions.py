@@ -5,8 +5,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dim_strategies import SMALL_QUESTIONS
 from hypothesis_profiles import examples
+from strategies import SMALL_QUESTIONS
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.inference import answer_question, infer
 from tensor_reshape.rules.notation import parse_dim

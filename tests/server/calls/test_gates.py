@@ -13,9 +13,9 @@ import grpc
 import pytest
 
 from certificates import Certificates, issue_certificates
-from ended_calls import GOOD, LONG, RESHAPE, SECONDS, STREAM, serve
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
-from raw_streams import SIX, begin, chunk
+from in_process import GOOD, LONG, RESHAPE, STREAM, WAIT_SECONDS, serve
+from plain_requests import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate, Gates
@@ -58,7 +58,7 @@ class Book:
     def await_empty(self) -> None:
         """Waits until all admitted calls have ended."""
         with self.news:
-            assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), SECONDS)
+            assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), WAIT_SECONDS)
         assert len(self.left) == len(self.admitted)
 
 
@@ -82,11 +82,11 @@ class Watcher:
 
     def await_event(self, event: Event) -> None:
         with self.news:
-            assert self.news.wait_for(lambda: event in self.events, SECONDS), self.events
+            assert self.news.wait_for(lambda: event in self.events, WAIT_SECONDS), self.events
 
     def await_end(self) -> tuple[CallInfo, str]:
         with self.news:
-            assert self.news.wait_for(lambda: self.ended, SECONDS), self.events
+            assert self.news.wait_for(lambda: self.ended, WAIT_SECONDS), self.events
             record = self.ended[-1]
         assert record.result is not None
         return record.info, record.result.code
@@ -133,7 +133,9 @@ def call(
     """Makes a call, and returns its status code and trailing metadata."""
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
     made = method(
-        iter(MESSAGES.get(path, [b""]) if messages is None else messages), timeout=SECONDS, metadata=tuple(metadata)
+        iter(MESSAGES.get(path, [b""]) if messages is None else messages),
+        timeout=WAIT_SECONDS,
+        metadata=tuple(metadata),
     )
     try:
         for _ in made:
@@ -212,7 +214,7 @@ def test_health_check_bypasses_admission_checks(guarded: Guarded, channel: grpc.
 
 def test_health_watch_bypasses_admission_checks(guarded: Guarded, channel: grpc.Channel):
     watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
-    assert next(watch(b"", metadata=(("reject", "yes"),), timeout=SECONDS)) == b"\x08\x01"
+    assert next(watch(b"", metadata=(("reject", "yes"),), timeout=WAIT_SECONDS)) == b"\x08\x01"
     assert guarded.book.admitted == []
 
 

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from ended_calls import (
+from http2 import HEALTH_CHECK, Connection, frame, grpc_message
+from http2 import Kind as Frame
+from in_process import (
     BEGINS,
     CASES,
     GOOD,
     LONG,
     QUEUES,
     RESHAPE,
-    SECONDS,
     STALL_SECONDS,
     STREAM,
+    WAIT_SECONDS,
+    BlockedBackend,
     end_call,
     pack,
     serve,
 )
-from http2 import HEALTH_CHECK, Connection, frame, grpc_message
-from http2 import Kind as Frame
-from in_process import BlockedBackend
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
@@ -65,12 +65,12 @@ class Recorder:
     def await_event(self, event: Event) -> None:
         """Waits until the only call has reached this event."""
         with self.news:
-            assert self.news.wait_for(lambda: any(event in events for events in self.events.values()), SECONDS)
+            assert self.news.wait_for(lambda: any(event in events for events in self.events.values()), WAIT_SECONDS)
 
     def await_end(self) -> tuple[CallRecord, str]:
         """Waits for the end of the only call, and returns its observed events."""
         with self.news:
-            assert self.news.wait_for(lambda: self.done, SECONDS), self.events
+            assert self.news.wait_for(lambda: self.done, WAIT_SECONDS), self.events
             return self.done.pop()
 
 
@@ -142,7 +142,7 @@ def test_cancelled_call_is_over_when_its_thread_ends(
         stream = connection.open(RESHAPE, headers=headers)
         connection.send_data(stream, grpc_message(LONG))
         try:
-            assert backend.entered.wait(SECONDS)
+            assert backend.entered.wait(WAIT_SECONDS)
             go(connection, stream)
             served.recorder.await_event(Event.OVER)
             assert served.runner._engine.used_bytes > 0

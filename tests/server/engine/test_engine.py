@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
+from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, RecordedEngine, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gates
@@ -14,7 +14,6 @@ from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
-from transcripts import RecordedEngine
 
 OTHER, THIRD = name_peer(2), name_peer(3)
 

@@ -6,13 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from engine_calls import RecordedEngine, replay
 from hypothesis_profiles import examples
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, ServedCall
-from transcripts import RecordedEngine, replay
 
 MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine_servers import EngineServer, serve_engine
+from grpc_servers import EngineServer, serve_engine
 from http2 import Connection
 
 

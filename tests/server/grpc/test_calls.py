@@ -8,7 +8,7 @@ from queue import Empty
 
 import pytest
 
-from core_calls import METHOD, SECONDS, CoreServer, ManualCall, run_core
+from grpc_servers import METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection, frame, grpc_message
 from http2 import Kind as Frame
 from tensor_reshape.wire.status import Status

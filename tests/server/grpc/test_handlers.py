@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine_servers import BROKEN, LONG, METHODS, REJECTED, STREAM, UNARY, EngineServer, serve_engine
+from grpc_servers import BROKEN, LONG, METHODS, REJECTED, STREAM, UNARY, EngineServer, serve_engine
 from http2 import SECONDS, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from tensor_reshape.server.config import Config

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from certificates import issue_certificates
-from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
+from grpc_servers import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers

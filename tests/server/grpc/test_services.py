@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from engine_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, EngineServer, serve_engine
+from grpc_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, EngineServer, serve_engine
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES

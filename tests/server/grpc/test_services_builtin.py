@@ -32,7 +32,7 @@ LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").Seriali
 
 @pytest.fixture
 def runner() -> Iterator[Runner]:
-    with run_runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)) as runner:
+    with run_runner() as runner:
         yield runner
 
 

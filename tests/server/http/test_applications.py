@@ -13,9 +13,20 @@ from typing import Any
 import httpx
 import pytest
 
-from http_calls import connect, post, read_answer, receive_all, request, write_request
+from http_calls import (
+    ANSWER,
+    BATCH_PATH,
+    INFER_PATH,
+    QUESTION,
+    connect,
+    post,
+    read_answer,
+    receive_all,
+    request,
+    write_batch,
+    write_request,
+)
 from http_servers import CONFIG, run_http
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import applications

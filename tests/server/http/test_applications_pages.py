@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from http_calls import connect, post, request, write_request
+from http_calls import BATCH_PATH, INFER_PATH, QUESTION, connect, post, request, write_batch, write_request
 from http_servers import SlowService, run_http
-from json_bodies import BATCH_PATH, INFER_PATH, QUESTION, write_batch
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.http.applications import DRAWING_PATH, OPENAPI_PATH, read_files
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES

@@ -12,10 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from http_calls import Reply, connect, connect_from, post, read_answer, receive_all, request, write_request
+from http_calls import (
+    ANSWER,
+    BATCH_PATH,
+    INFER_PATH,
+    QUESTION,
+    Reply,
+    connect,
+    connect_from,
+    post,
+    read_answer,
+    receive_all,
+    request,
+    write_batch,
+    write_json,
+    write_request,
+)
 from http_servers import CONFIG, RunningPort, SlowService, run_http
 from in_process import WAIT_SECONDS
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.calls.call_info import CallInfo

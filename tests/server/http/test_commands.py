@@ -14,8 +14,7 @@ import pytest
 
 from browsers import find_port, run_explorer
 from command_line import run_module
-from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
-from json_bodies import ANSWER
+from http_calls import ANSWER, connect, find_http, post, read_answer, receive_all, request, write_request
 from server_processes import ServerProcess, run_server
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.http import commands

@@ -9,9 +9,22 @@ from contextlib import ExitStack, contextmanager, suppress
 import grpc
 import pytest
 
-from http_calls import connect, connect_from, post, read_answer, receive_all, request, write_request
+from http_calls import (
+    ANSWER,
+    BATCH_PATH,
+    INFER_PATH,
+    QUESTION,
+    connect,
+    connect_from,
+    post,
+    read_answer,
+    receive_all,
+    request,
+    write_batch,
+    write_json,
+    write_request,
+)
 from http_servers import RunningPort, SlowService, run_http
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from tensor_reshape.server.http import guards
 from tensor_reshape.server.http.guards import MAX_HEAD_BYTES
 from waits import WAIT_SECONDS, await_that

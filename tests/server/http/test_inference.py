@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from http_calls import Reply, connect, read_answer, request, write_request
+from http_calls import Reply, change_body, connect, read_answer, request, write_body, write_request
 from http_servers import CONFIG, run_http
-from json_bodies import change_body, write_body
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.http.applications import Application
 from tensor_reshape.server.http.asgi import LENGTH_HEADER, REASON_HEADER, Message

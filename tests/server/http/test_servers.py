@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from http_calls import connect, post, request
+from http_calls import ANSWER, QUESTION, connect, post, request
 from http_servers import CONFIG
 from in_process import ANY_PORT, WAIT_SECONDS
-from json_bodies import ANSWER, QUESTION
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import servers
 from tensor_reshape.server.http.applications import Application

@@ -14,9 +14,22 @@ import trustme
 import uvicorn
 
 from certificates import Certificates, issue_certificates, replace_file
-from http_calls import connect, post, read_answer, receive_all, request, write_request
+from http_calls import (
+    ANSWER,
+    BATCH_PATH,
+    QUESTION,
+    change_body,
+    connect,
+    post,
+    read_answer,
+    receive_all,
+    request,
+    write_batch,
+    write_body,
+    write_json,
+    write_request,
+)
 from http_servers import CONFIG, RunningPort, SlowService, run_http
-from json_bodies import ANSWER, BATCH_PATH, QUESTION, change_body, write_batch, write_body, write_json
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http import applications, guards, servers

@@ -13,11 +13,10 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from hypothesis import given
 
-from dim_strategies import LAWFUL_REQUESTS, REQUESTS
-from http_calls import Reply, post, request
+from http_calls import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, Reply, post, request, write_batch, write_json
 from http_servers import CONFIG, SlowService, run_http
 from hypothesis_profiles import examples
-from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
+from strategies import LAWFUL_REQUESTS, REQUESTS
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeRequest

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis_profiles import examples
 from inference_requests import build_question, build_request, build_typed_request, read_response
 from plain_requests import encode_reshape_request
+from strategies import reshape_calls
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.server.oip.datatypes import NAMES
@@ -22,7 +23,6 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
-from tensor_strategies import reshape_calls
 
 STREAMED = find_class("ModelStreamInferResponse")
 NAN = struct.pack("<I", 0x7F800001)  # a signalling NaN, which a Python float would change

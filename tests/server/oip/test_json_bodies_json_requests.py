@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from http_calls import change_body, write_body
 from hypothesis_profiles import examples
-from json_bodies import change_body, write_body
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.json_bodies import InferBody, read_infer_request

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import grpc
 import pytest
 
-from plain_requests import STATIC_RESHAPE, build_static_request
-from raw_streams import SIX, begin, chunk
+from plain_requests import SIX, STATIC_RESHAPE, begin, build_static_request, chunk
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meters import count_calls
-from raw_streams import SIX, STRIDED, begin, chunk
+from plain_requests import SIX, STRIDED, begin, chunk
 from tensor_reshape.rules import layouts
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import compute_span

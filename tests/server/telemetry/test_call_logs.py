@@ -8,11 +8,23 @@ from typing import Any
 import grpc
 import pytest
 
-from ended_calls import CASES, GOOD, LONG, RESHAPE, SECONDS, STALL_SECONDS, STREAM, Case, end_call, pack, serve
 from http2 import HEALTH_CHECK, REFLECTION, Connection, frame, grpc_message
 from http2 import Kind as Frame
-from in_process import BlockedBackend
-from raw_streams import begin, open_stream
+from in_process import (
+    CASES,
+    GOOD,
+    LONG,
+    RESHAPE,
+    STALL_SECONDS,
+    STREAM,
+    WAIT_SECONDS,
+    BlockedBackend,
+    Case,
+    end_call,
+    pack,
+    serve,
+)
+from plain_requests import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
@@ -46,7 +58,7 @@ class Lines(logging.Handler):
     def await_line(self, *messages: str) -> dict[str, Any]:
         """Waits for the first line with one of these messages, and returns its fields."""
         with self.news:
-            assert self.news.wait_for(lambda: self.find(*messages), SECONDS), self.records
+            assert self.news.wait_for(lambda: self.find(*messages), WAIT_SECONDS), self.records
         return self.find(*messages)[0]
 
     def find(self, *messages: str) -> list[dict[str, Any]]:
@@ -82,7 +94,7 @@ def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str,
     # The messages of other errors contain values of the request.
     assert line.get("detail", "").startswith("the call has made no progress for ") == (case.reason == Reason.STALLED)
     # The call may be aborted earlier if others wait.
-    assert (0 if case.ends else STALL_SECONDS / 2) <= line["seconds"] < SECONDS
+    assert (0 if case.ends else STALL_SECONDS / 2) <= line["seconds"] < WAIT_SECONDS
     assert len(lines.records) == 1
 
 
@@ -145,7 +157,7 @@ def test_client_disconnect_is_not_logged_as_a_failure(lines: Lines):
         with Connection(runner.addresses[0]) as connection:
             stream = connection.open(RESHAPE)
             connection.send_data(stream, grpc_message(LONG))
-            assert backend.entered.wait(SECONDS)
+            assert backend.entered.wait(WAIT_SECONDS)
             connection.send(frame(Frame.RST_STREAM, 0, stream, bytes(3) + b"\x08"))
             assert connection.ping()
         backend.released.set()
@@ -196,5 +208,5 @@ def test_debug_level_logs_every_call_when_it_ends(
     assert (line["request_id"], told[REQUEST_ID_KEY]) == ("ours", "ours")
     assert (line["request_messages"], line["response_messages"]) == messages
     assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
-    assert (line["response_bytes"] > 0, 0 < line["seconds"] < SECONDS) == (messages[1] > 0, True)
+    assert (line["response_bytes"] > 0, 0 < line["seconds"] < WAIT_SECONDS) == (messages[1] > 0, True)
     assert len(lines.find("rejected")) == (result[0] != "OK")

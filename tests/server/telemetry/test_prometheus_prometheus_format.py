@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import generate_latest
 
-from scrapes import Scrape
+from telemetry import Scrape
 from tensor_reshape.server.telemetry.metrics import CALL_DURATION, CALLS, MAX_CALLS, REJECTIONS, SharedCounters, observe
 from tensor_reshape.server.telemetry.prometheus import PROCESS_PREFIX, OnlyProcess, build_registry
 

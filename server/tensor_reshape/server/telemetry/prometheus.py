@@ -162,6 +162,8 @@ class _Handler(MetricsHandler):
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # after five others, a connection would otherwise wait for seconds
+
     def __init__(self, listener: socket.socket, registry: Collector) -> None:
         super().__init__(listener.getsockname(), _Handler.factory(registry), bind_and_activate=False)
         self.socket.close()

@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes as kustomize renders them, and the configuration of their server."""
+"""The files that deploy a server: the lock files, and the manifests of deploy/kubernetes as kustomize renders them."""
 
 import json
 import os
@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tensor_reshape.server.__main__ import serve
 from tensor_reshape.server.config import VARIABLE_PREFIX, Config
 
 Manifest = dict[str, Any]
-FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy/kubernetes"
 OVERLAYS = tuple(sorted(path.parent.name for path in FOLDER.glob("overlays/*/kustomization.yaml")))
 TLS_FOLDER, TOKENS_FOLDER = "/etc/tensor-reshape/tls", "/etc/tensor-reshape/tokens"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -132,3 +135,21 @@ def _parse_version(text: str) -> int:
 
 def _run(*command: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+LOCKS = ("requirements.lock", "requirements-build.lock")
+
+_HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+def read_locked(name: str, folder: Path = ROOT) -> dict[str, list[str]]:
+    """Returns each requirement of a lock file with the hashes of its files."""
+    entries = (folder / name).read_text().replace("\\\n", " ").splitlines()
+    lines = [line for line in entries if line.strip() and not line.startswith("#")]
+    return {line.partition(" --hash")[0].strip(): _HASH.findall(line) for line in lines}
+
+
+def read_pins(name: str) -> set[tuple[str, str]]:
+    """Returns the name and version of each package in a lock file, for all platforms."""
+    requirements = map(Requirement, read_locked(name))
+    return {(canonicalize_name(one.name), bound.version) for one in requirements for bound in one.specifier}
