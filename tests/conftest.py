@@ -1,7 +1,6 @@
-import gc
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -55,17 +54,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     paths = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
     return None if any(path.is_relative_to(collection_path) for path in paths) else True
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collects without the garbage collector, which would take most of the time. What is made stays until the end."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)  # after pytest has grouped the tests that share a fixture of the session
