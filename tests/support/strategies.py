@@ -48,14 +48,16 @@ EXPRESSED: st.SearchStrategy[AnyDim] = st.builds(
     Dim, BOUNDS, TERMS.filter(lambda expression: expression.symbol is None)
 )
 DIMS: st.SearchStrategy[AnyDim] = st.none() | S64 | UNNAMED | NAMED | EXPRESSED
-SHAPES = st.none() | st.lists(DIMS, max_size=3)
+TARGETS = st.none() | st.lists(DIMS, max_size=3)
+# In a message, the -1 of an input or expected shape means unknown, which is None in a query.
+SHAPES = st.none() | st.lists(DIMS.filter(lambda dim: dim != -1), max_size=3)
 QUESTIONS = st.builds(
     lambda operation, data, target, special_zero, data_type, expected: Question(
         operation=operation, data=data, target=target, special_zero=special_zero, data_type=data_type, expected=expected
     ),
     st.sampled_from(list(OPERATIONS.values())),
     SHAPES,
-    SHAPES,
+    TARGETS,
     st.none() | st.booleans(),
     st.none() | st.sampled_from(list(DataType)),
     SHAPES,
