@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.results import OK, CallLog, CallResult
+from tensor_reshape.server.calls.observers import CallLog
+from tensor_reshape.server.calls.results import OK, CallResult
 from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.engine import Engine

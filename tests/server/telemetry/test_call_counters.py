@@ -8,7 +8,8 @@ import pytest
 
 from engine_calls import METHOD, Caller, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.observers import CallLog
+from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
 from tensor_reshape.server.telemetry.call_counters import CallCounters

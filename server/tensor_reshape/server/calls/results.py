@@ -1,9 +1,9 @@
 """The results of calls, and the facts about a call that is over, for logs, metrics and traces."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.call_info import CallInfo
 
 
 class CallResult(NamedTuple):
@@ -51,16 +51,3 @@ class EndedCall:
     response_bytes: int = 0
     result: CallResult | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-
-
-class CallLog(Protocol):
-    """Records calls that are over, for example in the access log or in a trace."""
-
-    def chooses(self, metadata: Metadata) -> bool:
-        """Whether to record a call that begins."""
-
-    def begin(self, info: CallInfo) -> None:
-        """Handles the beginning of a chosen call, before the gates check the call."""
-
-    def write(self, call: EndedCall) -> None:
-        """Records a call. This method must not block, because it may run on the thread that receives calls."""

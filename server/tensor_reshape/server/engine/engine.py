@@ -12,11 +12,8 @@
   call waits for this server does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
-- Observers are logs of calls (`CallLog`). When a call begins, each observer chooses whether to record the call. A call
-  that no observer chooses has no record. When the call is over, its observers get its record, even if it was rejected.
-  Calls that were refused before they began (see `count_refusal`) have no record. An observer may get two calls at the
-  same time, on two threads. It must not block, because it may run on the thread that receives calls. If an observer
-  raises an exception, the exception is logged and affects neither the call nor other observers.
+- Observers (see `observers`) get the record of a call that they have chosen when the call is over, even if it was
+  rejected. A call that no observer chooses, or that was refused before it began (see `count_refusal`), has no record.
 
 Most methods of `Engine` handle one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
 and updates the memory that the call holds. It returns actions for this call and for other calls that can now continue,
@@ -31,12 +28,12 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.observers import CallLog, begin_observers, choose_observers
+from tensor_reshape.server.calls.results import GONE, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.fair_shares import FairPool
@@ -154,15 +151,6 @@ class CallRecord(EndedCall):
             self.result = result
 
 
-def attempt(action: Callable[..., Any], argument: object) -> Any:  # noqa: ANN401 - what the action returns
-    """Returns what a method of an observer returns, or None after an exception, which is a bug of the observer."""
-    try:
-        return action(argument)
-    except Exception:
-        _LOGGER.exception("bug")
-        return None
-
-
 class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
@@ -239,14 +227,12 @@ class Engine:
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
         """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
-        observers = tuple([one for one in self._observers if attempt(one.chooses, metadata)])
+        observers = choose_observers(self._observers, metadata)
         if observers or self._gates:
             life.info = info = find_info()
             record = CallRecord(info, time.monotonic())
             life.journals = (record,) if observers else ()
-            for observer in observers:
-                info.at_end.append(partial(observer.write, record))
-                attempt(observer.begin, info)
+            begin_observers(observers, record)
 
     def enter(self, life: Lifecycle, source: Source) -> Actions:
         """Begins a call, which reads its first message as soon as there is memory.

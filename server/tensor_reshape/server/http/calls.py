@@ -21,7 +21,8 @@ from weakref import WeakValueDictionary
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import GONE, OK, CallLog, EndedCall
+from tensor_reshape.server.calls.observers import CallLog, begin_observers, choose_observers
+from tensor_reshape.server.calls.results import GONE, OK, EndedCall
 from tensor_reshape.server.calls.sources import Sources
 from tensor_reshape.server.calls.statuses import STOPPING, build_failure
 from tensor_reshape.server.config import Config
@@ -263,13 +264,11 @@ class CallServer:
         # another ASGI server passes on no certificates
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
-        logs = [log for log in self._logs if log.chooses(info.metadata)]
         call = EndedCall(info, time.monotonic())
+        begin_observers(choose_observers(self._logs, info.metadata), call)
         place: Place | None = None
         try:
             try:
-                for log in logs:
-                    log.begin(info)
                 place = self._admit(info, request, exchange)
                 body = await self._read(request, exchange, place)
                 call.request_messages, call.request_bytes = 1, len(body)
@@ -293,13 +292,11 @@ class CallServer:
             call.response_messages, call.response_bytes = 1, reply.size
             await send_reply(request, send, reply, self._stall_seconds)
         finally:
-            info.leave()
             if place is not None:
                 self.admission.leave(place)
             if self._counters is not None:
                 self._counters.record(call)
-            for log in logs:
-                log.write(call)
+            info.leave()
 
     def _admit(self, info: CallInfo, request: HttpRequest, exchange: Exchange) -> Place:
         info.address = self._sources.find(info.peer, info.metadata).address

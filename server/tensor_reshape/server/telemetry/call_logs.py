@@ -27,7 +27,8 @@ from typing import Any
 
 from tensor_reshape.runtime.lazy_imports import describe_missing
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
-from tensor_reshape.server.calls.results import GONE, CallLog, CallResult, EndedCall
+from tensor_reshape.server.calls.observers import CallLog
+from tensor_reshape.server.calls.results import GONE, CallResult, EndedCall
 from tensor_reshape.server.calls.statuses import INTERNAL
 from tensor_reshape.server.config import Config, ConfigError
 
