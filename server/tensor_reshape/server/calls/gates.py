@@ -16,10 +16,9 @@
   but at least one token. An admitted call takes a token. A rejected call takes no token, and its error says when to
   retry.
 - Each worker process counts calls separately. With several workers, a caller has its whole quota in each worker.
-- The server remembers a caller while the caller has a running call or a token bucket that is not full. At most
-  `MAX_CALLERS` callers without a running call are remembered. If there are more such callers, the server forgets the
-  callers whose last call began first. Quotas therefore do not limit a client that has more than `MAX_CALLERS`
-  addresses.
+- The server remembers a caller while the caller has a running call or a token bucket that is not full. If it
+  remembers more than `MAX_CALLERS` callers, it forgets old callers without a running call, a few with each new caller.
+  Quotas therefore do not limit a client that has more than `MAX_CALLERS` addresses.
 - Calls of methods without gates, for example the health methods, do not count towards a quota.
 """
 
@@ -115,7 +114,7 @@ class CallerQuotas:
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards the callers, and is only held while calls are counted
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the callers, sorted by the time of their latest call
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # roughly in the order of their latest calls
 
     def __len__(self) -> int:
         """The number of remembered callers."""

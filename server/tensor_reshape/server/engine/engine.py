@@ -97,7 +97,7 @@ class Budget:
     def may_hold(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream may hold `size` bytes in addition to its messages.
 
-        If no other call uses the processing pool, the stream may hold any number of bytes.
+        If nothing else is in the processing pool, the stream may hold any number of bytes.
         """
         more = size - life.held
         return more <= 0 or self.processing.used == life.held or self.processing.fits(life.source, more)

@@ -3,10 +3,10 @@
 The resource is divided among the addresses of clients first, and then among the connections of each address.
 
 - A pool has a limited size. The fair share of an address is the size of the pool, divided by one more than the number
-  of addresses that now use the pool. A client address may always use its fair share of the pool. An address may use
-  more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address that uses a large
-  part of the pool therefore cannot lock out other addresses, however many connections it opens. A connection that uses
-  nothing may use half of the reserve, whatever its address uses.
+  of addresses that now use the pool. A client address may use its fair share of the pool as soon as it is free. An
+  address may use more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address
+  that uses a large part of the pool therefore cannot lock out other addresses, however many connections it opens. A
+  connection that uses nothing may use half of the reserve, whatever its address uses.
 - A connection may use at most the connection share of the pool, so that one client cannot lock out other clients of the
   same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
   address has its own connection share.

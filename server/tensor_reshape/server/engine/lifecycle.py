@@ -70,7 +70,8 @@ class State(Enum):
     ENDING = auto()
     """The response or error is being sent.
 
-    A call that was WORKING now only holds memory for its response. Another call holds the same memory as before.
+    A unary call that was WORKING holds three times the larger of its message and its response. An error of such a call,
+    or a stream, holds nothing for its message. Another call holds the same memory as before.
     """
 
     ABORTED = auto()
@@ -90,46 +91,46 @@ class State(Enum):
 
 
 class Event(Enum):
-    """The events of a call. The text in brackets names the thread that reports the event."""
+    """The events of a call."""
 
     ENTER = auto()
-    """The call requests a concurrency slot (the receiving thread)."""
+    """The call requests a concurrency slot."""
 
     REQUEST = auto()
-    """The call requests memory to read its next message (any thread)."""
+    """The call requests memory to read its next message."""
 
     READ = auto()
-    """The call gets the memory and begins to read (the thread that requested the memory, or a thread that freed it)."""
+    """The call gets the memory and begins to read."""
 
     ARRIVE = auto()
-    """A message has arrived. In a small unary call, the response is ready, too (the thread that got the message)."""
+    """A message has arrived. In a small unary call, the response is ready, too."""
 
     HALF_CLOSE = auto()
-    """The client half-closed the call instead of sending a message (the thread that waited for the message)."""
+    """The client half-closed the call instead of sending a message."""
 
     QUEUE = auto()
-    """The message needs long work and waits for memory (the thread that received the message)."""
+    """The message needs long work and waits for memory."""
 
     GRANT = auto()
-    """The call gets the memory for long work (the thread that requested the memory, or a thread that freed it)."""
+    """The call gets the memory for long work."""
 
     BEGIN_WORK = auto()
-    """A worker thread begins to process the message (the worker thread)."""
+    """A worker thread begins to process the message."""
 
     RESPOND = auto()
-    """The responses to a stream message are ready, and the stream continues (the thread that processed the message)."""
+    """The responses to a stream message are ready, and the stream continues."""
 
     SENT = auto()
-    """The transport has taken a response of a stream (the receiving thread, or the thread that sends the responses)."""
+    """The transport has taken a response of a stream."""
 
     END = auto()
-    """The response or the error of the call is decided (the thread that decides the response or error)."""
+    """The response or the error of the call is decided."""
 
     ABORT = auto()
-    """The call has made no progress for too long, or has waited too long (the thread that calls `Engine.sweep`)."""
+    """The call has made no progress for too long or has waited too long, or the server stops."""
 
     OVER = auto()
-    """gRPC has finished the call, because its status is sent or its client is gone (the receiving thread)."""
+    """gRPC has finished the call, because its status is sent or its client is gone."""
 
     __hash__ = object.__hash__  # as in `State`
 
@@ -143,7 +144,7 @@ _LATE_EVENTS = (
     Event.SENT,
     Event.END,
 )
-# These transitions are the same in all states in which a call can be aborted.
+# These transitions are the same in all states in which a call has not ended and no thread works on it.
 _RESTING = {Event.END: State.ENDING, Event.ABORT: State.ABORTED, Event.OVER: State.DONE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
@@ -213,7 +214,7 @@ class IllegalEventError(TensorReshapeError):
 
 
 class ServedCall:
-    """The actions that the engine requests, as methods which do nothing by default.
+    """The actions that the engine requests, and the work of a worker thread, as methods which do nothing by default.
 
     A handler overrides them. Any thread may call these methods, without holding the engine's lock.
     """

@@ -2,9 +2,9 @@
 
 A handler reports the events of its call to the engine and has the actions that the engine returns as methods.
 
-The receiving thread processes small unary calls and short stream messages itself. Work that takes long runs on a worker
-thread, so that the receiving thread is never busy for long. A handler never holds the lock of its call while it calls
-the engine.
+The receiving thread processes small unary calls, plain chunks and short stream messages itself. Work that takes long
+runs on a worker thread, so that the receiving thread is never busy for long. A handler never holds the lock of its call
+while it calls the engine.
 """
 
 from contextlib import suppress
@@ -305,7 +305,7 @@ class StreamCall(ServiceCall):
 class WatchCall(ServiceCall):
     """One watch call, which sends the latest status as soon as the previous status has been sent.
 
-    In the engine, a watch call is WORKING from the arrival of its message to its end, so the call has no stall timeout.
+    In the engine, a watch call is WORKING after the arrival of its message, so it has no stall timeout.
     """
 
     _served: WatchMethod

@@ -42,7 +42,7 @@ REQUESTED_CALLS = 128
 MAX_QUEUED_CALLS = 6144
 """The number of calls that may wait in the admission queues.
 
-If more calls arrive, a call of the address with the most waiting calls is refused. The number is larger than the 4,800
+If more calls arrive, a call of the address with the most waiting calls is refused. The number is larger than the 5,120
 calls of 40 full connections, because a client whose calls wait makes fewer new calls than one whose calls are refused.
 gRPC's core may keep data of each waiting call, up to the size of the flow control window.
 """
@@ -67,7 +67,7 @@ _TURN_SECONDS = 1.0  # the longest time for which the receiving thread waits for
 _CHECK_SECONDS = 0.05  # the time between two checks of the queues for calls that have waited too long
 # The error text is the same as that of grpcio's own server.
 _UNIMPLEMENTED = Status("UNIMPLEMENTED", "Method not found!", ())
-_MAX_REFUSALS = 32  # the refusals of one check, because thousands of refusals would delay other calls
+_MAX_REFUSALS = 32  # the refusals of one queue in one check, because thousands of refusals would delay other calls
 
 
 class _Tag(Enum):
@@ -129,7 +129,7 @@ class Server:
         self._over = threading.Event()
         self._lock = threading.Lock()  # this lock guards `_is_stopping` and the destruction of `_server`
         self._is_stopping = False  # if this flag is True, the server requests no more calls
-        # Only the receiving thread uses the following attributes.
+        # After `start`, only the receiving thread uses the following attributes.
         self._calls: set[CoreCall] = set()  # the calls that have begun and have not ended
         self._requested = 0  # the number of requested calls that the core has not delivered yet
         self._unqueued = 0  # the number of calls that began before they were due, since there was last no pending event

@@ -68,7 +68,7 @@ COMMON_HEADERS = MappingProxyType(
         "x-content-type-options": "nosniff",
     }
 )
-"""The default headers of every response."""
+"""The default headers of every response of the application."""
 
 _FIRST_BYTES = 4096  # of a chunked body, for which memory is reserved before it arrives
 
@@ -324,9 +324,11 @@ class CallServer:
             raise _reject_size(length, limit)
         parts, size = list[bytes](), 0
         try:
-            async with asyncio.timeout(self._stall_seconds + (length or limit) / LEAST_BYTES_PER_SECOND):
+            async with asyncio.timeout(self._stall_seconds) as deadline:
+                latest = deadline.when() or 0.0
                 async for part in request.stream_body():
                     size += len(part)
+                    deadline.reschedule(latest + size / LEAST_BYTES_PER_SECOND)
                     if size > limit:
                         raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
                     if exchange.find_memory(size) > place.size < self.admission.largest_bytes:

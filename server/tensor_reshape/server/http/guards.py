@@ -1,15 +1,16 @@
 """The guard of a connection, which stands between the socket and uvicorn's protocol and bounds what uvicorn does not.
 
 - A connection must send the headers of a request within `HEAD_SECONDS`. The time includes the TLS handshake.
-- Headers have at most `MAX_HEAD_BYTES`. While a request is served, a client may send its body and as many bytes of
-  further requests.
+- Headers have at most `MAX_HEAD_BYTES`, and a piece more without an error. While a request is served, a client may
+  send its body and as many bytes of further requests.
 - Data is read in small pieces, except for a body whose size is known. A chunk of one byte costs as much time as a large
   one, and many small requests may arrive at once.
 - A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the host with the most connections
   loses its oldest idle connection, or its oldest one. A host with so many connections loses only idle ones, or the new
   one is closed.
 
-The guard forwards bytes and knows nothing of HTTP. The application reports when a request begins and ends.
+The guard forwards bytes, and knows of HTTP only its own response with status 431. The application reports when a
+request begins and ends.
 """
 
 import asyncio

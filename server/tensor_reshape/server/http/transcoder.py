@@ -28,7 +28,7 @@ from tensor_reshape.wire.json_messages import decode_text, parse_json, read_mess
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
 
 MAX_QUESTION_BYTES = 64 * 1024
-"""The maximum size of a query in bytes. The JSON of a valid query of rank 64 is smaller than 20 KiB."""
+"""The maximum size of a query in bytes. The JSON of a query of rank 64 with long names and bounds has about 30 KiB."""
 
 MAX_BATCH_BYTES = 1024 * 1024
 """The maximum size of a batch in bytes."""

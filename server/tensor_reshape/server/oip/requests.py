@@ -3,7 +3,6 @@
 - The bytes of a tensor are a view of the received message.
 - Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input, in
   the order of the inputs.
-- If a request has several errors, the error in the field with the lowest number is reported.
 - A request without its elements may have at most `MAX_HEADER_BYTES`, as in ReshapeService. Parsing a shape with a
   million numbers would delay all other calls.
 - Unknown parameters are ignored, as in Triton and KServe, because the protocol itself defines no parameters. A

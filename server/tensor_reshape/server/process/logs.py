@@ -4,8 +4,8 @@ A thread that logs never waits for the process that reads stderr, because the ha
 While the process serves, only this logging writes to stderr.
 
 - The queue of log records is bounded. If the queue is full, further records are dropped.
-- At most RECORDS_PER_SECOND log records of one kind are written per second. Further records of this kind are
-  suppressed.
+- In each second of the clock, at most RECORDS_PER_SECOND log records of one kind are written. Further records of this
+  kind are suppressed. At the level DEBUG, the number is not limited.
 - The method `report` logs the numbers of dropped and suppressed records.
 - A log record that cannot be written counts as dropped. An error of writing a log record has no other effect.
 """

@@ -1,7 +1,8 @@
 """The log lines of calls, and the logs of calls that the configuration can enable: the access log and tracing.
 
-The server logs a line for each rejected or failed call. For calls that were refused before they began, it logs at most
-one line a second for each address. The access log has a line for each call that is over, at the level DEBUG.
+The server logs a line for each rejected or failed call. For calls that were refused before they began, it usually
+logs at most one line a second for each address. The access log has a line for each call that is over, at the level
+DEBUG.
 
 - The log line of a call that has begun contains the client, the status and the request id. A log line contains no part
   of a message. The request id is the only part of a call's metadata in a log line, and the module `call_info` checks

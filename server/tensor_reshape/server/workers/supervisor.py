@@ -1,8 +1,8 @@
 """The supervisor, which starts the workers, replaces workers that end or hang, and stops all workers.
 
-- It serves no calls and does not import grpc, so clients cannot affect it, and it needs a third of a worker's memory.
-- It binds each port without listening. A port therefore stays reserved while no worker runs, and only processes of the
-  same user can share the port.
+- It serves no calls and does not import grpc, so calls cannot affect it, and it needs a third of a worker's memory.
+- It binds each port of the workers without listening, and serves only the port of metrics. A port therefore stays
+  reserved while no worker runs, and only processes of the same user can share the port.
 - The standard input of a worker is a socket. The worker receives its configuration, and a byte if it must end running
   calls. It sends heartbeats, or the reason why it cannot serve, and ends its side of the socket when it starts to stop.
 """
