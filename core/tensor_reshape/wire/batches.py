@@ -73,6 +73,7 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             read = reject_bug(bug, report)
         yield read
+        del read  # an error refers to this frame, which would refer to the error
 
 
 def encode_batch_response(

@@ -259,7 +259,11 @@ class Engine:
             if rejection is None:
                 self._lives.add(life)
                 return self._read_if_due(life)
-        raise rejection
+        try:
+            raise rejection
+        finally:
+            # The error refers to this frame. If the frame still referred to the error, they would keep the handler.
+            del rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
         """Records that a message of `size` bytes has arrived, or that the client half-closed the call (`size` is None).

@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ from tensor_reshape.server.telemetry import metrics
 from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.server.telemetry.metrics import CopiedCounters, MethodCounters, SharedCounters
 
+_LOGGER = logging.getLogger(__name__)
+
 CALL_SECONDS = 60.0
 """The deadline of a call after its body has arrived, in seconds. A Connect request may set a shorter one."""
 
@@ -53,8 +56,8 @@ LEAST_BYTES_PER_SECOND = 32 * 1024
 MEMORY_FACTOR = 3
 """The memory for a call as a multiple of its body: the body, its parts as they arrive, and the response."""
 
-JSON_MEMORY_FACTOR = 24
-"""The memory for a call whose body is parsed as JSON, as a multiple of its body. An empty object takes 64 bytes."""
+JSON_MEMORY_FACTOR = 48
+"""The memory for a call whose body is parsed as JSON, as a multiple of its body. Nested lists need up to 45 times."""
 
 CLOSE = MappingProxyType({"connection": "close"})
 """The header of a response after which the connection cannot be used, for example in the middle of a body."""
@@ -287,7 +290,7 @@ class CallServer:
                 call.result = failure.result
                 log_failure(info, failure.result, call.began, failure.field, failure.detail)
                 reply = write_failure(failure, find_form(request), error)
-                # The frames refer to the work, which refers to the error. This circle would keep the parsed body.
+                # The frames of this task refer to the work, which refers to the error. This would keep the parsed body.
                 error.__traceback__ = None
             call.response_messages, call.response_bytes = 1, reply.size
             await send_reply(request, send, reply, self._stall_seconds)
@@ -296,7 +299,10 @@ class CallServer:
                 self.admission.leave(place)
             if self._counters is not None:
                 self._counters.record(call)
-            info.leave()
+            try:
+                info.leave()
+            except Exception:  # a bug of a gate or an observer, and the response has been sent
+                _LOGGER.exception("bug", extra={"method": info.method})
 
     def _admit(self, info: CallInfo, request: HttpRequest, exchange: Exchange) -> Place:
         info.address = self._sources.find(info.peer, info.metadata).address

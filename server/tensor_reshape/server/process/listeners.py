@@ -67,7 +67,7 @@ def hold(address: str) -> Iterator[str]:
     SO_REUSEPORT can bind the port. A unix socket is not reserved, because only one process can bind it.
 
     Raises:
-        ConfigError: the address is in use.
+        ConfigError: the address is in use, or does not belong to this machine.
     """
     if address.startswith(_UNIX):
         yield address
@@ -95,13 +95,13 @@ def take(address: str, *, held: bool = False) -> tuple[str, tuple[socket.socket,
         the address with its real port, and the bound sockets.
 
     Raises:
-        ConfigError: the address is in use.
+        ConfigError: the address is in use, or does not belong to this machine.
     """
     try:
         sockets = _bind_everywhere(address, shares=held)
     except OSError as error:
         raise _explain(address, error) from error
-    return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
+    return _replace_port(address, sockets[0].getsockname()[1]), sockets
 
 
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
@@ -131,10 +131,7 @@ def _take(address: str) -> tuple[socket.socket, ...]:
     if address.startswith(_UNIX):
         _check_unserved(address.removeprefix(_UNIX))
         return ()
-    held = _bind_everywhere(address, shares=False)
-    if not held:
-        raise OSError(_NO_REASON)
-    return held
+    return _bind_everywhere(address, shares=False)
 
 
 def count_listeners(address: str) -> int:
@@ -203,7 +200,7 @@ def _bind_everywhere(address: str, *, shares: bool) -> tuple[socket.socket, ...]
     All these addresses must be free. In contrast, grpc only requires one free address.
 
     Raises:
-        OSError: one of the addresses is in use.
+        OSError: one of the addresses is in use, or none of them belongs to this machine.
     """
     host, _, port = address.rpartition(":")
     number, sockets = int(port), list[socket.socket]()
@@ -218,6 +215,8 @@ def _bind_everywhere(address: str, *, shares: bool) -> tuple[socket.socket, ...]
         for one in sockets:
             one.close()
         raise
+    if not sockets:
+        raise OSError(_NO_REASON)
     return tuple(sockets)
 
 

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -27,6 +28,18 @@ STACK_BYTES = 1024 * 1024
 
 _STACK_SIZE = threading.Lock()  # this lock guards the global setting `threading.stack_size`
 _Result = TypeVar("_Result")
+
+
+def _execute(future: "Future[_Result]", call: Callable[[], _Result]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            result = call()
+        except BaseException as error:  # noqa: BLE001 - the future raises it
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+    # An error refers to this frame. If the frame still referred to the future, the error would keep itself.
+    del future
 
 
 class Pool(Executor):
@@ -68,20 +81,10 @@ class Pool(Executor):
             RuntimeError: the pool is shut down.
         """
         future: Future[_Result] = Future()
-
-        def run() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    result = fn(*args, **kwargs)
-                except BaseException as error:  # noqa: BLE001 - the future raises it
-                    future.set_exception(error)
-                else:
-                    future.set_result(result)
-
         with self._lock:
             if self._is_shut:
                 raise RuntimeError("the pool is shut down")
-            self._work.put(run)
+            self._work.put(partial(_execute, future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
