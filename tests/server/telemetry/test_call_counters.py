@@ -1,5 +1,6 @@
-"""The counters of calls agree with the records of observers."""
+"""The counters of calls agree with the records of observers. Gauges show the state of a process."""
 
+import logging
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,15 +12,26 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.results import GONE, OK, CallLog, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
-from tensor_reshape.server.telemetry.call_counters import CallCounters
+from tensor_reshape.server.process.logs import RECORDS_PER_SECOND, QueuedHandler
+from tensor_reshape.server.service.header_cache import Lookups
+from tensor_reshape.server.telemetry.call_counters import CallCounters, write_calls
 from tensor_reshape.server.telemetry.call_logs import AccessLog
 from tensor_reshape.server.telemetry.metrics import (
     CALL_DURATION,
     CALLS,
+    CONNECTIONS,
+    LOOKUPS,
+    LOST_RECORDS,
+    OPEN_CALLS,
+    OPEN_STREAMS,
     OTHER,
+    PROCESSING,
+    RECEIVE,
     REJECTIONS,
     REQUEST_BYTES,
     RESPONSE_BYTES,
+    USED_BYTES,
+    CopiedCounters,
     Family,
     SharedCounters,
 )
@@ -142,3 +154,61 @@ def test_call_counters_match_observed_calls_for_random_events(seed: int):
     )
     assert counted.read(REQUEST_BYTES) == (watcher.requests, watcher.request_bytes)
     assert counted.read(RESPONSE_BYTES) == (watcher.responses, watcher.response_bytes)
+
+
+class Looked:
+    """A process and its gauges."""
+
+    def __init__(self, counters: SharedCounters) -> None:
+        self.counters = counters
+        self.engine = make(4)
+        self.lookups = Lookups()
+        self.copied = CopiedCounters(counters, self.lookups)
+
+    def read(self, family: Family, *labels: str) -> float:
+        return self.counters.cells[family][labels][0]
+
+
+@pytest.fixture
+def counters() -> SharedCounters:
+    return SharedCounters([METHOD])
+
+
+def test_metrics_show_running_calls_per_state_and_used_memory(counters: SharedCounters):
+    looked = Looked(counters)
+    Caller(looked.engine, name_peer(1)).arrive(100).work(50)
+    for peer in (name_peer(1), name_peer(2)):
+        Caller(looked.engine, peer)
+    write_calls(counters, looked.engine.list_calls(), {METHOD})
+    assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (2, 1)
+    assert (looked.read(OPEN_STREAMS), looked.read(CONNECTIONS)) == (3, 2)
+    used = looked.read(USED_BYTES, RECEIVE) + looked.read(USED_BYTES, PROCESSING)
+    assert used == looked.engine.used_bytes > 0
+
+
+def test_metrics_gauges_of_the_previous_process_are_cleared(counters: SharedCounters):
+    counters.set(OPEN_STREAMS, 5)
+    assert Looked(counters).read(OPEN_STREAMS) == 0
+
+
+def test_metrics_counters_continue_from_the_previous_process(counters: SharedCounters):
+    for _ in range(2):
+        looked = Looked(counters)
+        for _ in range(3):
+            looked.lookups.hits += 2
+            looked.lookups.misses += 1
+            looked.copied.update()
+    assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
+
+
+def test_metrics_count_lost_log_records_by_cause(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
+    handler = QueuedHandler(-1)
+    handler.addFilter(handler.limit)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    looked = Looked(counters)
+    for _ in range(RECORDS_PER_SECOND + 5):
+        handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
+    handler.flush()  # fails, because the descriptor is invalid
+    looked.copied.update()
+    # Two of the dropped records report the suppressed and the dropped ones.
+    assert (looked.read(LOST_RECORDS, "suppressed"), looked.read(LOST_RECORDS, "dropped")) == (5, 12)
