@@ -82,10 +82,15 @@ def check(*flags: str | Path, env: dict[str, str] | None = None) -> Outcome:
     return run_module("tensor_reshape.server", "--check-config", *flags, env=env)
 
 
-def test_check_config_exits_with_0_for_a_valid_configuration(tmp_path: Path):
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A file with a token."""
+    (tmp_path / "tokens").write_text("me:" + "0123456789abcdef" * 2 + "\n")
+    return tmp_path / "tokens"
+
+
+def test_check_config_exits_with_0_for_a_valid_configuration(tmp_path: Path, tokens: Path):
     files = issue_certificates(tmp_path)
-    tokens = tmp_path / "tokens"
-    tokens.write_text("me:" + "0123456789abcdef" * 2 + "\n")
     tls = ("--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority)
 
     outcome = check(*ANYWHERE, "--listen", f"unix:{tmp_path}/socket", *tls, "--token-file", tokens)
@@ -138,9 +143,8 @@ def test_check_config_prints_a_repeated_configuration_error_once(tmp_path: Path)
     assert f"cannot listen on {address}" in "".join(outcome.errors)
 
 
-def test_check_config_reports_permissions_for_unknown_methods(tmp_path: Path):
-    tokens, permissions = tmp_path / "tokens", tmp_path / "permissions"
-    tokens.write_text("me:" + "0123456789abcdef" * 2 + "\n")
+def test_check_config_reports_permissions_for_unknown_methods(tmp_path: Path, tokens: Path):
+    permissions = tmp_path / "permissions"
     permissions.write_text('[callers]\n"token:me" = ["/no.Such/Method"]\n')
 
     outcome = check(*ANYWHERE, "--token-file", tokens, "--authorization-file", permissions)

@@ -11,11 +11,10 @@ import pytest
 from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, RecordedEngine, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
-from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.engine import MAX_READS, Budget, Engine
+from tensor_reshape.server.engine.engine import MAX_READS, Budget
 from tensor_reshape.server.engine.lifecycle import NOBODY, READ_BELOW_UNSENT, Event, Journal, Lifecycle, State
 
 OTHER, THIRD = name_peer(2), name_peer(3)
@@ -39,25 +38,6 @@ def test_engine_reports_whether_calls_wait_for_memory():
     assert engine.has_waiting_calls
     first.leave()
     assert not engine.has_waiting_calls
-
-
-class AddressGate:
-    """A gate that records the addresses of calls."""
-
-    def __init__(self) -> None:
-        self.addresses: list[str] = []
-
-    def admit(self, info: CallInfo) -> None:
-        self.addresses.append(info.address)
-
-    def leave(self, info: CallInfo) -> None:
-        pass
-
-
-def test_gate_gets_the_address_of_the_client():
-    gate = AddressGate()
-    Caller(Engine(Config(), gates=Gates([gate])), "ipv4:192.0.2.7:1")
-    assert gate.addresses == ["ipv4:192.0.2.7"]
 
 
 def respond_at_once(caller: Caller) -> None:

@@ -18,7 +18,6 @@ from plain_requests import INFER, STATIC_RESHAPE, build_static_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import StatusError
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc.health import (
     HEALTH_SERVICE,
@@ -57,12 +56,6 @@ def test_health_status_is_serving_until_the_server_stops(service: str):
     assert health.check(build_request(service)) == SERVING
     health.stop_serving()
     assert health.check(build_request(service)) == NOT_SERVING
-
-
-def test_health_check_of_an_unknown_service_is_not_found():
-    with pytest.raises(StatusError) as caught:
-        Health().check(build_request("another"))
-    assert caught.value.status.code == "NOT_FOUND"
 
 
 def test_health_definition_contains_that_of_grpcio_health_checking():
@@ -192,44 +185,46 @@ def test_health_port_reports_not_serving_if_the_server_is_blocked():
         watch.cancel()
 
 
-def test_health_port_reports_serving_before_the_first_heartbeat(port: HealthPort):
-    port.update(SILENT_SECONDS, 0)
-    assert check(port) == HealthCheckResponse.SERVING
+BEGINS, CEASES, RESUMES = (0.0, 1), (SILENT_SECONDS, 1), (SILENT_SECONDS, 2)  # heartbeats
 
 
-def test_health_port_reports_not_serving_without_heartbeats(port: HealthPort):
-    port.update(0.0, 1)
-    port.update(SILENT_SECONDS, 1)
-    assert check(port) == HealthCheckResponse.NOT_SERVING
-
-
-def test_health_port_reports_serving_after_new_heartbeats(port: HealthPort):
-    port.update(0.0, 1)
-    port.update(SILENT_SECONDS, 1)
-    port.update(SILENT_SECONDS, 2)
-    assert check(port) == HealthCheckResponse.SERVING
+@pytest.mark.parametrize(
+    ("heartbeats", "status"),
+    [
+        ([(SILENT_SECONDS, 0)], HealthCheckResponse.SERVING),
+        ([BEGINS, CEASES], HealthCheckResponse.NOT_SERVING),
+        ([BEGINS, CEASES, RESUMES], HealthCheckResponse.SERVING),
+    ],
+    ids=["before the first", "missing", "again"],
+)
+def test_health_port_reports_serving_unless_heartbeats_cease(
+    port: HealthPort, heartbeats: list[tuple[float, int]], status: int
+):
+    for heartbeat in heartbeats:
+        port.update(*heartbeat)
+    assert check(port) == status
 
 
 def test_health_port_watch_receives_each_status_change(port: HealthPort):
     with grpc.insecure_channel(port.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         assert next(watch).status == HealthCheckResponse.SERVING
-        port.update(0.0, 1)
-        port.update(SILENT_SECONDS, 1)
+        port.update(*BEGINS)
+        port.update(*CEASES)
         assert next(watch).status == HealthCheckResponse.NOT_SERVING
-        port.update(SILENT_SECONDS, 2)
+        port.update(*RESUMES)
         assert next(watch).status == HealthCheckResponse.SERVING
 
 
 def test_stopping_server_stays_not_serving_despite_heartbeats(port: HealthPort):
     port.stop_serving()
-    port.update(0.0, 1)
+    port.update(*BEGINS)
     assert check(port) == HealthCheckResponse.NOT_SERVING
 
 
 def test_health_port_is_not_serving_if_stopped_during_an_update(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
-    port.update(0.0, 1)
-    port.update(SILENT_SECONDS, 1)
+    port.update(*BEGINS)
+    port.update(*CEASES)
     resume = port._health.resume_serving
 
     def stop_and_resume() -> None:
@@ -237,5 +232,5 @@ def test_health_port_is_not_serving_if_stopped_during_an_update(port: HealthPort
         resume()
 
     monkeypatch.setattr(port._health, "resume_serving", stop_and_resume)
-    port.update(SILENT_SECONDS, 2)
+    port.update(*RESUMES)
     assert check(port) == HealthCheckResponse.NOT_SERVING

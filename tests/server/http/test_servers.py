@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -48,22 +47,6 @@ BATCH = write_request(write_batch(1), path=BATCH_PATH)
 PROBE = write_request(path="/healthz", method="GET")
 
 
-@contextmanager
-def run(config: Config = CONFIG) -> Iterator[HttpServer]:
-    server = HttpServer(config)
-    server.start()
-    try:
-        yield server
-    finally:
-        stop(server)
-
-
-def stop(server: HttpServer) -> None:
-    hurry = threading.Event()
-    hurry.set()
-    server.stop(hurry)
-
-
 def can_connect(address: str) -> bool:
     try:
         connect(address).close()
@@ -73,9 +56,9 @@ def can_connect(address: str) -> bool:
 
 
 def test_stopped_server_is_not_ready_but_serves_during_the_drain_period():
-    with run(replace(CONFIG, drain_seconds=3600)) as server:
+    with run_http(replace(CONFIG, drain_seconds=3600)) as server:
         hurry = threading.Event()
-        stopping = threading.Thread(target=server.stop, args=(hurry,))
+        stopping = threading.Thread(target=server.port.stop, args=(hurry,))
         stopping.start()
         await_that(lambda: request(server.address, "GET", "/readyz").code == 503)
         assert request(server.address, "GET", "/healthz").code == 200
@@ -94,7 +77,7 @@ def test_running_server_sends_heartbeats(monkeypatch: pytest.MonkeyPatch):
     server.start()
     for _ in range(3):
         assert beats.acquire(timeout=WAIT_SECONDS)
-    stop(server)
+    server.stop(threading.Event())
 
 
 def test_process_serves_an_address_that_its_supervisor_has_reserved():
@@ -103,7 +86,7 @@ def test_process_serves_an_address_that_its_supervisor_has_reserved():
         server.start()
         assert server.address == address
         assert post(address).document == ANSWER
-        stop(server)
+        server.stop(threading.Event())
 
 
 @pytest.mark.parametrize("hurries", [False, True])
@@ -353,20 +336,16 @@ def test_request_that_exceeds_the_grace_is_ended():
 
 
 def test_address_is_in_use_until_the_port_ends():
-    app = Application(CONFIG)
-    port = HttpServer(CONFIG, app)
-    with pytest.raises(ConfigError, match="cannot listen on"):
-        HttpServer(replace(CONFIG, http_listen=port.address), app)
-    port.start()
-    port.stop(threading.Event())
-    other = HttpServer(replace(CONFIG, http_listen=port.address), app)
-    other.start()
-    other.stop(threading.Event())
+    with run_http() as running:
+        config = replace(CONFIG, http_listen=running.address)
+        with pytest.raises(ConfigError, match="cannot listen on"):
+            HttpServer(config)
+    with run_http(config) as running:
+        assert post(running.address).document == ANSWER
 
 
 def test_connections_wait_until_the_port_starts():
-    app = Application(CONFIG)
-    port = HttpServer(CONFIG, app)
+    port = HttpServer(CONFIG)
     with connect(port.address) as early:
         early.sendall(write_request(write_json(QUESTION)))
         port.start()
@@ -387,8 +366,7 @@ def test_process_ends_when_the_thread_of_the_port_ends(monkeypatch: pytest.Monke
 
 
 def test_task_is_repeated_after_a_bug(caplog: pytest.LogCaptureFixture):
-    app = Application(CONFIG)
-    port, calls = HttpServer(CONFIG, app), threading.Semaphore(0)
+    port, calls = HttpServer(CONFIG), threading.Semaphore(0)
 
     def fail() -> None:
         calls.release()

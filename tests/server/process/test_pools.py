@@ -116,6 +116,17 @@ def start(run: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+def start_to_take(lock: FairLock) -> tuple[threading.Thread, threading.Event]:
+    """Starts a thread that takes a lock, and sets the event when it has the lock."""
+    done = threading.Event()
+
+    def take() -> None:
+        with lock:
+            done.set()
+
+    return start(take), done
+
+
 def work_in_turns(turns: FairLock, **slices: int) -> str:
     """Starts threads one after another, each with this number of slices; returns the order of the slices' threads."""
     steps: SimpleQueue[str] = SimpleQueue()
@@ -150,14 +161,9 @@ def test_fair_lock_is_granted_to_threads_in_arrival_order(turns: FairLock, slice
 
 def test_fair_lock_is_kept_until_the_time_slice_ends(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pools, "SLICE_SECONDS", 1e9)
-    turns, done = FairLock(), threading.Event()
-
-    def take() -> None:
-        with turns:
-            done.set()
-
+    turns = FairLock()
     with turns:
-        thread = start(take)
+        thread, done = start_to_take(turns)
         await_waiting(turns, 1)
         turns.give_way()
         assert not done.is_set()
@@ -176,14 +182,8 @@ def test_thread_switch_interval_is_restored_after_the_last_fair_lock():
 
 
 def test_fair_locks_do_not_block_each_other(turns: FairLock):
-    other, done = FairLock(), threading.Event()
-
-    def take() -> None:
-        with other:
-            done.set()
-
     with turns:
-        start(take)
+        _, done = start_to_take(FairLock())
         assert done.wait(WAIT_SECONDS)
 
 

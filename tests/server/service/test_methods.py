@@ -5,11 +5,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hypothesis_profiles import examples
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules import batches
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, MAX_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
@@ -22,6 +27,8 @@ from tensor_reshape.wire import inference
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.servers import decode_server_info
+from tests.oracles.round_trips import check_round_trips
+from verification.prove import Wide, choose_request
 from waits import WAIT_SECONDS, await_that, await_waiting
 
 PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
@@ -74,6 +81,17 @@ def build_request(query: ShapeQuery) -> bytes:
 
 def build_batch(queries: list[ShapeQuery]) -> bytes:
     return join_items([encode_batch_item(read_query(query)) for query in queries])
+
+
+@examples(120)
+@given(st.integers(0, 2**32))
+def test_server_query_results_match_local_inference(seed: int):
+    random = Random(seed)
+    wide = Wide(random)
+    items = [
+        wide.choose_item(index) if random.random() < 0.5 else BatchItem(choose_request(random)[1]) for index in range(8)
+    ]
+    assert check_round_trips(items) == []
 
 
 def test_running_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):

@@ -44,6 +44,10 @@ RESULTS = (
 )
 
 
+def count(counters: SharedCounters, family: Family, *labels: str) -> float:
+    return counters.cells[family][labels][0]
+
+
 class Counted:
     """An engine with counters and observers."""
 
@@ -56,7 +60,7 @@ class Counted:
         return Caller(self.engine)
 
     def count(self, family: Family, *labels: str) -> float:
-        return self.counters.cells[family][labels][0]
+        return count(self.counters, family, *labels)
 
     def read(self, family: Family, method: str = METHOD) -> tuple[float, float]:
         """Returns the number of values in a histogram, and their sum."""
@@ -156,59 +160,48 @@ def test_call_counters_match_observed_calls_for_random_events(seed: int):
     assert counted.read(RESPONSE_BYTES) == (watcher.responses, watcher.response_bytes)
 
 
-class Looked:
-    """A process and its gauges."""
-
-    def __init__(self, counters: SharedCounters) -> None:
-        self.counters = counters
-        self.engine = make(4)
-        self.lookups = Lookups()
-        self.copied = CopiedCounters(counters, self.lookups)
-
-    def read(self, family: Family, *labels: str) -> float:
-        return self.counters.cells[family][labels][0]
-
-
 @pytest.fixture
 def counters() -> SharedCounters:
     return SharedCounters([METHOD])
 
 
 def test_metrics_show_running_calls_per_state_and_used_memory(counters: SharedCounters):
-    looked = Looked(counters)
-    Caller(looked.engine, name_peer(1)).arrive(100).work(50)
+    engine = make(4)
+    Caller(engine, name_peer(1)).arrive(100).work(50)
     for peer in (name_peer(1), name_peer(2)):
-        Caller(looked.engine, peer)
-    write_calls(counters, looked.engine.list_calls(), {METHOD})
-    assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (2, 1)
-    assert (looked.read(OPEN_STREAMS), looked.read(CONNECTIONS)) == (3, 2)
-    used = looked.read(USED_BYTES, RECEIVE) + looked.read(USED_BYTES, PROCESSING)
-    assert used == looked.engine.used_bytes > 0
+        Caller(engine, peer)
+    write_calls(counters, engine.list_calls(), {METHOD})
+    assert (count(counters, OPEN_CALLS, "receiving"), count(counters, OPEN_CALLS, "queued")) == (2, 1)
+    assert (count(counters, OPEN_STREAMS), count(counters, CONNECTIONS)) == (3, 2)
+    used = count(counters, USED_BYTES, RECEIVE) + count(counters, USED_BYTES, PROCESSING)
+    assert used == engine.used_bytes > 0
 
 
 def test_metrics_gauges_of_the_previous_process_are_cleared(counters: SharedCounters):
     counters.set(OPEN_STREAMS, 5)
-    assert Looked(counters).read(OPEN_STREAMS) == 0
+    CopiedCounters(counters, Lookups())
+    assert count(counters, OPEN_STREAMS) == 0
 
 
 def test_metrics_counters_continue_from_the_previous_process(counters: SharedCounters):
     for _ in range(2):
-        looked = Looked(counters)
+        lookups = Lookups()
+        copied = CopiedCounters(counters, lookups)
         for _ in range(3):
-            looked.lookups.hits += 2
-            looked.lookups.misses += 1
-            looked.copied.update()
-    assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
+            lookups.hits += 2
+            lookups.misses += 1
+            copied.update()
+    assert (count(counters, LOOKUPS, "hit"), count(counters, LOOKUPS, "miss")) == (12, 6)
 
 
 def test_metrics_count_lost_log_records_by_cause(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
     handler = QueuedHandler(-1)
     handler.addFilter(handler.limit)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-    looked = Looked(counters)
+    copied = CopiedCounters(counters, Lookups())
     for _ in range(RECORDS_PER_SECOND + 5):
         handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
     handler.flush()  # fails, because the descriptor is invalid
-    looked.copied.update()
+    copied.update()
     # Two of the dropped records report the suppressed and the dropped ones.
-    assert (looked.read(LOST_RECORDS, "suppressed"), looked.read(LOST_RECORDS, "dropped")) == (5, 12)
+    assert (count(counters, LOST_RECORDS, "suppressed"), count(counters, LOST_RECORDS, "dropped")) == (5, 12)

@@ -45,7 +45,7 @@ ROWS = [
     ("traceidratio", "0.0", set()),
     ("traceidratio", "1", set(CALLS)),
 ]
-METHOD = "/tensor_reshape.v1.ReshapeService/StaticReshape"
+METHOD = f"/{SERVICE}/StaticReshape"
 OUTPUT = encode_response_header(DataType.U8, (2, 1, 3), 6) + bytes(6)
 ANSWERS = {  # responses by method, each of rank 3
     "StaticReshape": OUTPUT,
@@ -111,7 +111,7 @@ def test_call_span_has_the_times_and_method_of_the_call(log: SpanLog, exporter: 
     assert span.end_time - span.start_time >= 1_500_000_000
     expected = {
         "rpc.system": "grpc",
-        "rpc.service": "tensor_reshape.v1.ReshapeService",
+        "rpc.service": SERVICE,
         "rpc.method": "StaticReshape",
         "tensor_reshape.waiting_seconds": 0.25,
         "tensor_reshape.working_seconds": 1.0,
