@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -136,9 +137,7 @@ def test_finished_call_holds_no_memory():
 
 
 @pytest.mark.parametrize("tell", [lambda caller: caller.end(10), lambda caller: caller.respond(10), Caller.work])
-def test_abandoned_call_frees_memory_when_its_thread_ends(
-    tell: Callable[[Caller], object],
-):
+def test_abandoned_call_frees_memory_when_its_thread_ends(tell: Callable[[Caller], object]):
     engine = make(4)
     caller = Caller(engine).arrive().work().begin_work()
     caller.leave()
@@ -306,10 +305,11 @@ def test_state_of_a_call_that_is_over_keeps_no_handler():
 
 
 class Recorder:
-    """An observer that keeps the records of calls."""
+    """An observer that keeps the records of calls, and calls `react` after each."""
 
     def __init__(self) -> None:
         self.records: list[EndedCall] = []
+        self.react: Callable[[], object] = lambda: None
 
     def chooses(self, metadata: Metadata) -> bool:
         del metadata
@@ -320,6 +320,7 @@ class Recorder:
 
     def write(self, call: EndedCall) -> None:
         self.records.append(call)
+        self.react()
 
 
 @pytest.fixture
@@ -389,31 +390,12 @@ def test_events_after_the_end_of_a_call_are_not_observed(recorder: Recorder):
     assert (record.request_messages, record.response_messages, record.response_bytes) == (1, 1, 5)
 
 
-class BrokenEnd(Recorder):
-    """An observer with a bug when a call is over."""
-
-    def write(self, call: EndedCall) -> None:
-        raise RuntimeError(call)
-
-
-class BrokenAtBegin(Recorder):
-    """An observer with a bug when a call begins."""
-
-    def begin(self, info: CallInfo) -> None:
-        raise RuntimeError(info)
-
-
-class BrokenChoice(Recorder):
-    """An observer with a bug in its choice of calls."""
-
-    def chooses(self, metadata: Metadata) -> bool:
-        raise RuntimeError(metadata)
-
-
-@pytest.mark.parametrize("broken", [BrokenEnd(), BrokenAtBegin(), BrokenChoice()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("method", ["chooses", "begin", "write"])
 def test_call_observer_exception_is_logged_and_isolated(
-    broken: Recorder, recorder: Recorder, caplog: pytest.LogCaptureFixture
+    method: str, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ):
+    broken = Recorder()
+    setattr(broken, method, fail)
     engine = make(4, observers=[broken, recorder])
     with caplog.at_level(logging.ERROR):
         Caller(engine).arrive(10).end(5).leave()
@@ -422,65 +404,38 @@ def test_call_observer_exception_is_logged_and_isolated(
     assert engine.is_idle
 
 
-class Chooser(Recorder):
-    """An observer that chooses no call."""
-
-    def chooses(self, metadata: Metadata) -> bool:
-        return bool(metadata)
-
-
-def test_call_that_no_observer_chooses_has_no_record():
-    chooser = Chooser()
-    caller = Caller(make(4, observers=[chooser]))
+def test_call_that_no_observer_chooses_has_no_record(recorder: Recorder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recorder, "chooses", lambda _: False)
+    caller = Caller(make(4, observers=[recorder]))
     assert (caller.life.info, caller.life.journals) == (None, ())
     caller.arrive(10).end(5).leave()
-    assert chooser.records == []
+    assert recorder.records == []
 
 
-class Meddler(Recorder):
-    """An observer that calls the engine, which would deadlock if a lock were held."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.caller: Caller | None = None
-
-    def write(self, call: EndedCall) -> None:
-        super().write(call)
-        if self.caller is not None:
-            self.caller.end(1)
-
-
-def test_call_observer_runs_without_the_engine_lock():
-    meddler = Meddler()
-    engine = make(4, observers=[meddler])
-    meddler.caller = other = Caller(engine, PEER).arrive(10)
+def test_call_observer_runs_without_the_engine_lock(recorder: Recorder):
+    engine = make(4, observers=[recorder])
+    other = Caller(engine, PEER).arrive(10)
+    recorder.react = partial(other.end, 1)  # would deadlock if a lock were held
     Caller(engine, name_peer(2)).leave()
-    assert (len(meddler.records), other.life.state) == (1, State.ENDING)
+    assert (len(recorder.records), other.life.state) == (1, State.ENDING)
 
 
-class Slow(Recorder):
-    """An observer that blocks at the first call until it is released."""
+def test_thread_does_not_wait_for_a_running_call_observer(recorder: Recorder):
+    reached, goes_on = threading.Event(), threading.Event()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.reached, self.go_on = threading.Event(), threading.Event()
+    def wait_at_first_call() -> None:
+        if len(recorder.records) == 1:
+            reached.set()
+            assert goes_on.wait(60)
 
-    def write(self, call: EndedCall) -> None:
-        super().write(call)
-        if len(self.records) == 1:
-            self.reached.set()
-            assert self.go_on.wait(60)
-
-
-def test_thread_does_not_wait_for_a_running_call_observer():
-    slow = Slow()
-    engine = make(4, observers=[slow])
+    recorder.react = wait_at_first_call
+    engine = make(4, observers=[recorder])
     thread = threading.Thread(target=Caller(engine).leave)
     thread.start()
-    assert slow.reached.wait(60)
+    assert reached.wait(60)
     Caller(engine, name_peer(2)).leave()
-    assert len(slow.records) == 2
-    slow.go_on.set()
+    assert len(recorder.records) == 2
+    goes_on.set()
     thread.join(60)
 
 
