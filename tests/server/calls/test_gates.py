@@ -2,10 +2,9 @@
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from certificates import Certificates, issue_certificates
 from engine_calls import Clock, name_peer
+from grpc_servers import Watcher
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
 from in_process import GOOD, LONG, RESHAPE, STREAM, WAIT_SECONDS, serve
 from plain_requests import SIX, begin, chunk
@@ -21,10 +21,8 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls import gates
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import CallerQuotas, Gate, Gates, build_quotas, find_caller
-from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.engine import CallRecord
-from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.status import REQUEST_ID_KEY
@@ -64,36 +62,6 @@ class Book:
         with self.news:
             assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), WAIT_SECONDS)
         assert len(self.left) == len(self.admitted)
-
-
-@dataclass
-class Watcher:
-    """A journal that keeps the infos and the outcomes of calls."""
-
-    news: threading.Condition = field(default_factory=threading.Condition)
-    ended: list[CallRecord] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    records: dict[Lifecycle, CallRecord] = field(default_factory=dict)
-
-    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        with self.news:
-            self.events.append(event)
-            if before is not State.DONE and life.info is not None:
-                record = self.records.setdefault(life, CallRecord(life.info, time.monotonic()))
-                record.record(life, event, before, size, result)
-                self.ended += [record] if life.state is State.DONE else []
-            self.news.notify_all()
-
-    def await_event(self, event: Event) -> None:
-        with self.news:
-            assert self.news.wait_for(lambda: event in self.events, WAIT_SECONDS), self.events
-
-    def await_end(self) -> tuple[CallInfo, str]:
-        with self.news:
-            assert self.news.wait_for(lambda: self.ended, WAIT_SECONDS), self.events
-            record = self.ended[-1]
-        assert record.result is not None
-        return record.info, record.result.code
 
 
 @dataclass
@@ -156,16 +124,17 @@ def test_admission_check_sees_metadata_and_sets_the_caller_identity(guarded: Gua
     (info,) = guarded.book.admitted
     assert (info.method, info.peer.startswith("ipv4:127.0.0.1:"), info.request_id) == (path, True, "id-7")
     assert info.read_tls()["transport_security_type"] == [b"insecure"]
-    seen, code = guarded.watcher.await_end()
-    assert (seen, seen.identity, code) == (info, "somebody", "OK")
+    guarded.watcher.await_event(Event.OVER)
+    assert (guarded.watcher.results, info.identity) == ([(info, "OK")], "somebody")
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
 def test_call_rejected_by_an_admission_check_holds_no_memory(guarded: Guarded, channel: grpc.Channel, path: str):
     code, trailing = call(channel, path, [("reject", "yes")])
     assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
-    assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
-    assert guarded.watcher.events == [Event.ENTER, Event.END, Event.OVER]
+    guarded.watcher.await_event(Event.OVER)
+    assert [event for event, _ in guarded.watcher.seen] == [Event.ENTER, Event.END, Event.OVER]
+    assert [code for _, code in guarded.watcher.results] == ["RESOURCE_EXHAUSTED"]
     assert (guarded.book.admitted, guarded.book.left) == ([], [])
     assert guarded.runner._engine.is_idle
 
@@ -196,7 +165,6 @@ def test_cancelled_call_notifies_its_admission_checks(guarded: Guarded, channel:
     guarded.watcher.await_event(Event.READ)
     made.cancel()
     requests.put(None)
-    guarded.watcher.await_end()
     guarded.book.await_empty()
 
 
