@@ -15,7 +15,7 @@ from certificates import Certificates, issue_certificates
 from engine_calls import Clock, name_peer
 from grpc_servers import Watcher
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
-from in_process import GOOD, LONG, RESHAPE, STREAM, WAIT_SECONDS, serve
+from in_process import GOOD, LONG, RESHAPE, STREAM, WAIT_SECONDS, RecordingGate, serve
 from plain_requests import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls import gates
@@ -197,23 +197,13 @@ def test_reflection_passes_the_admission_checks(guarded: Guarded, channel: grpc.
     assert [(info.method, info.identity) for info in guarded.book.admitted] == [(REFLECTION, "somebody")]
 
 
-class Closed:
-    """A gate that rejects every call."""
-
-    def admit(self, info: CallInfo) -> None:
-        del info
-        raise REJECTED
-
-    def leave(self, info: CallInfo) -> None:
-        raise AssertionError(info)
-
-
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
 def test_earlier_admission_checks_are_notified_if_a_later_rejects(path: str):
-    with guard(Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
+    later = RecordingGate(REJECTED)
+    with guard(later) as guarded, grpc.insecure_channel(guarded.address) as channel:
         assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
         guarded.book.await_empty()
-    assert len(guarded.book.left) == 1
+    assert (len(guarded.book.left), later.left.acquire(blocking=False)) == (1, False)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
 
 import grpc
 import pytest
@@ -15,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from grpc_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, EngineServer, serve_engine
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, grpc_message
-from in_process import ANY_PORT, run_runner
+from in_process import ANY_PORT, RecordingGate, run_runner
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls.call_info import CallInfo
@@ -39,6 +38,7 @@ OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED = "0", "3", "5", "8"
 UNIMPLEMENTED, INTERNAL, UNAVAILABLE = "12", "13", "14"
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 MAX_BYTES = 4096
+NOT_YOU = UnauthenticatedError.of(Reason.UNAUTHENTICATED, "not you")
 GRACE_SECONDS = 15.0  # after this time, the calls would be cancelled
 LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 
@@ -95,31 +95,6 @@ def test_server_reports_calls_to_unknown_methods():
     assert names == ["/no/Such"]
 
 
-class Book:
-    """A gate that records the addresses of admitted calls, and counts the ended ones."""
-
-    def __init__(self) -> None:
-        self.addresses: list[str] = []
-        self.over = SimpleQueue[CallInfo]()
-
-    def admit(self, info: CallInfo) -> None:
-        self.addresses.append(info.address)
-
-    def leave(self, info: CallInfo) -> None:
-        self.over.put(info)
-
-
-class Closed:
-    """A gate that rejects every call."""
-
-    def admit(self, info: CallInfo) -> None:
-        del info
-        raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, "not you")
-
-    def leave(self, info: CallInfo) -> None:
-        raise AssertionError(info)
-
-
 @contextmanager
 def serve_reflection(gate: Gate) -> Iterator[Connection]:
     """Serves reflection with a gate, and connects through a proxy."""
@@ -130,18 +105,22 @@ def serve_reflection(gate: Gate) -> Iterator[Connection]:
 
 
 def test_admission_check_is_called_once_for_a_reflection_stream():
-    book = Book()
-    with serve_reflection(book) as connection:
+    gate = RecordingGate()
+    with serve_reflection(gate) as connection:
         stream = connection.open(REFLECTION, headers=[("x-forwarded-for", "192.0.2.7")])
         connection.send_data(stream, grpc_message(LIST_SERVICES) * 3, end=True)
         assert connection.await_end(stream).is_ok
-        book.over.get(timeout=SECONDS)
-    assert (book.addresses, book.over.empty()) == (["ipv4:192.0.2.7"], True)
+        assert gate.left.acquire(timeout=SECONDS)
+    assert [info.address for info in gate.infos] == ["ipv4:192.0.2.7"]
+    assert not gate.left.acquire(blocking=False)
 
 
 @pytest.mark.parametrize(
     ("gate", "message", "reason"),
-    [(Closed(), LIST_SERVICES, Reason.UNAUTHENTICATED), (Book(), b"\xff", Reason.MESSAGE_MALFORMED)],
+    [
+        (RecordingGate(NOT_YOU), LIST_SERVICES, Reason.UNAUTHENTICATED),
+        (RecordingGate(), b"\xff", Reason.MESSAGE_MALFORMED),
+    ],
     ids=["gate", "garbage"],
 )
 def test_rejected_server_reflection_call_is_logged(

@@ -30,10 +30,9 @@ from http_calls import (
     write_request,
 )
 from http_servers import CONFIG, RunningPort, SlowService, run_http
-from in_process import WAIT_SECONDS
+from in_process import WAIT_SECONDS, RecordingGate
 from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.http import asgi, calls, transcoder
 from tensor_reshape.server.http.calls import Admission, Place
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
@@ -47,24 +46,6 @@ LINES = ("Host: localhost", "Content-Type: application/json", "Transfer-Encoding
 CHUNKED = "\r\n".join([f"POST {INFER_PATH} HTTP/1.1", *LINES, "", ""]).encode()
 
 
-class Turnstile:
-    """A gate that keeps the infos of calls, and admits them unless it has a rejection."""
-
-    def __init__(self, rejection: PermissionDeniedError | None = None) -> None:
-        self.rejection = rejection
-        self.infos = list[CallInfo]()
-        self.left = threading.Semaphore(0)
-
-    def admit(self, info: CallInfo) -> None:
-        self.infos.append(info)
-        if self.rejection is not None:
-            raise self.rejection
-
-    def leave(self, info: CallInfo) -> None:
-        del info
-        self.left.release()
-
-
 class BrokenService(SlowService):
     """A service with a bug."""
 
@@ -74,8 +55,8 @@ class BrokenService(SlowService):
         raise ValueError(text)
 
 
-def refuse() -> Turnstile:
-    return Turnstile(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
+def refuse() -> RecordingGate:
+    return RecordingGate(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
 
 
 def write_chunk(body: bytes) -> bytes:
@@ -100,7 +81,7 @@ def run_slow(*, obeys: bool = True) -> Iterator[tuple[RunningPort, SlowService]]
 
 
 def test_gates_see_the_call_as_over_grpc():
-    gate = Turnstile()
+    gate = RecordingGate()
     with run_http(gates=[gate]) as running:
         assert post(running.address, headers={"x-more": "told", "x-name": "größe", "x-bin": "a"}).document == ANSWER
         assert gate.left.acquire(timeout=WAIT_SECONDS)
@@ -113,7 +94,7 @@ def test_gates_see_the_call_as_over_grpc():
 
 
 def test_call_of_a_trusted_proxy_has_the_address_of_its_client():
-    gate = Turnstile()
+    gate = RecordingGate()
     with run_http(replace(CONFIG, trusted_proxy=("127.0.0.1",)), gates=[gate]) as running:
         post(running.address, headers={"x-forwarded-for": "192.0.2.7"})
     assert [info.address for info in gate.infos] == ["ipv4:192.0.2.7"]

@@ -33,8 +33,7 @@ from http_calls import (
     write_request,
 )
 from http_servers import CONFIG, RunningPort, SlowService, run_http
-from in_process import ANY_PORT
-from tensor_reshape.server.calls.call_info import CallInfo
+from in_process import ANY_PORT, RecordingGate
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http import applications, guards, servers
 from tensor_reshape.server.http.applications import Application
@@ -133,19 +132,6 @@ def test_import_of_the_package_imports_no_server():
     assert run.stdout.strip() == "False False"
 
 
-class Collector:
-    """A gate that keeps the identities of callers."""
-
-    def __init__(self) -> None:
-        self.identities = list[str]()
-
-    def admit(self, info: CallInfo) -> None:
-        self.identities.append(info.identity)
-
-    def leave(self, info: CallInfo) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return issue_certificates(tmp_path_factory.mktemp("certificates"))
@@ -210,10 +196,10 @@ def test_old_versions_of_tls_are_rejected(files: Certificates, secure: RunningPo
 
 
 def test_certificate_of_the_client_is_its_identity(files: Certificates):
-    gate = Collector()
+    gate = RecordingGate()
     with run_http(build_config(files, is_mutual=True), gates=[gate]) as running:
         assert post(running.address, context=files.build_context(has_certificate=True)).code == 200
-    assert gate.identities == ["email:client@example.org"]
+    assert [info.identity for info in gate.infos] == ["email:client@example.org"]
 
 
 def test_identity_without_a_permission_is_rejected(files: Certificates, tmp_path: Path):
