@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.server.calls.call_info import Metadata
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source, Sources
 from tensor_reshape.server.config import Config
@@ -104,13 +104,13 @@ class Watcher:
     def __init__(self) -> None:
         self.news = threading.Condition()
         self.seen: list[tuple[Event, State]] = []
-        self.results: list[str] = []
+        self.results: list[tuple[CallInfo | None, str]] = []  # with the status code
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
         del before, size
         with self.news:
             self.seen.append((event, life.state))
-            self.results += [result.code] if result else []
+            self.results += [(life.info, result.code)] if result else []
             self.news.notify_all()
 
     def await_event(self, event: Event, count: int = 1) -> None:

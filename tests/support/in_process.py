@@ -11,8 +11,9 @@ import grpc
 
 from http2 import SERVICE_PATH, Connection, grpc_message
 from plain_requests import SIX, STRIDED, begin, build_reshape, chunk
-from tensor_reshape.rules.errors import Reason
+from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.rules.operations import Operation
+from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.gates import Gate
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import Journal
@@ -57,6 +58,24 @@ def hurry_stop(runner: Runner) -> None:
     hurry = threading.Event()
     hurry.set()
     runner.stop(hurry)
+
+
+class RecordingGate:
+    """A gate that keeps the infos of calls, and admits them unless it has a rejection."""
+
+    def __init__(self, rejection: ReshapeError | None = None) -> None:
+        self.rejection = rejection
+        self.infos = list[CallInfo]()
+        self.left = threading.Semaphore(0)
+
+    def admit(self, info: CallInfo) -> None:
+        self.infos.append(info)
+        if self.rejection is not None:
+            raise self.rejection
+
+    def leave(self, info: CallInfo) -> None:
+        del info
+        self.left.release()
 
 
 @contextmanager

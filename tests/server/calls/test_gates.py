@@ -1,11 +1,10 @@
-"""Gates: the calls that reach each gate, its information about them, and the identities of their callers."""
+"""Gates: the calls that reach each gate, its information about them, the identities of their callers, and quotas."""
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -13,15 +12,17 @@ import grpc
 import pytest
 
 from certificates import Certificates, issue_certificates
+from engine_calls import Clock, name_peer
+from grpc_servers import Watcher
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
-from in_process import GOOD, LONG, RESHAPE, STREAM, WAIT_SECONDS, serve
+from in_process import GOOD, LONG, RESHAPE, STREAM, WAIT_SECONDS, RecordingGate, serve
 from plain_requests import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls import gates
 from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.results import CallResult
-from tensor_reshape.server.engine.engine import CallRecord
-from tensor_reshape.server.engine.lifecycle import Event, Lifecycle, State
+from tensor_reshape.server.calls.gates import CallerQuotas, Gate, Gates, build_quotas, find_caller
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.status import REQUEST_ID_KEY
@@ -29,6 +30,7 @@ from tensor_reshape.wire.status import REQUEST_ID_KEY
 PROBE = next(iter(build_probes(bool)))
 TRAILING = ("added", "at the end")
 REJECTED = LimitError.of(Reason.SERVER_BUSY, "not you")
+ONE, OTHER = "ipv4:192.0.2.1:1000", "ipv4:192.0.2.2:1000"
 
 
 class Book:
@@ -60,36 +62,6 @@ class Book:
         with self.news:
             assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), WAIT_SECONDS)
         assert len(self.left) == len(self.admitted)
-
-
-@dataclass
-class Watcher:
-    """A journal that keeps the infos and the outcomes of calls."""
-
-    news: threading.Condition = field(default_factory=threading.Condition)
-    ended: list[CallRecord] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    records: dict[Lifecycle, CallRecord] = field(default_factory=dict)
-
-    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        with self.news:
-            self.events.append(event)
-            if before is not State.DONE and life.info is not None:
-                record = self.records.setdefault(life, CallRecord(life.info, time.monotonic()))
-                record.record(life, event, before, size, result)
-                self.ended += [record] if life.state is State.DONE else []
-            self.news.notify_all()
-
-    def await_event(self, event: Event) -> None:
-        with self.news:
-            assert self.news.wait_for(lambda: event in self.events, WAIT_SECONDS), self.events
-
-    def await_end(self) -> tuple[CallInfo, str]:
-        with self.news:
-            assert self.news.wait_for(lambda: self.ended, WAIT_SECONDS), self.events
-            record = self.ended[-1]
-        assert record.result is not None
-        return record.info, record.result.code
 
 
 @dataclass
@@ -152,16 +124,17 @@ def test_admission_check_sees_metadata_and_sets_the_caller_identity(guarded: Gua
     (info,) = guarded.book.admitted
     assert (info.method, info.peer.startswith("ipv4:127.0.0.1:"), info.request_id) == (path, True, "id-7")
     assert info.read_tls()["transport_security_type"] == [b"insecure"]
-    seen, code = guarded.watcher.await_end()
-    assert (seen, seen.identity, code) == (info, "somebody", "OK")
+    guarded.watcher.await_event(Event.OVER)
+    assert (guarded.watcher.results, info.identity) == ([(info, "OK")], "somebody")
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
 def test_call_rejected_by_an_admission_check_holds_no_memory(guarded: Guarded, channel: grpc.Channel, path: str):
     code, trailing = call(channel, path, [("reject", "yes")])
     assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
-    assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
-    assert guarded.watcher.events == [Event.ENTER, Event.END, Event.OVER]
+    guarded.watcher.await_event(Event.OVER)
+    assert [event for event, _ in guarded.watcher.seen] == [Event.ENTER, Event.END, Event.OVER]
+    assert [code for _, code in guarded.watcher.results] == ["RESOURCE_EXHAUSTED"]
     assert (guarded.book.admitted, guarded.book.left) == ([], [])
     assert guarded.runner._engine.is_idle
 
@@ -192,7 +165,6 @@ def test_cancelled_call_notifies_its_admission_checks(guarded: Guarded, channel:
     guarded.watcher.await_event(Event.READ)
     made.cancel()
     requests.put(None)
-    guarded.watcher.await_end()
     guarded.book.await_empty()
 
 
@@ -225,23 +197,13 @@ def test_reflection_passes_the_admission_checks(guarded: Guarded, channel: grpc.
     assert [(info.method, info.identity) for info in guarded.book.admitted] == [(REFLECTION, "somebody")]
 
 
-class Closed:
-    """A gate that rejects every call."""
-
-    def admit(self, info: CallInfo) -> None:
-        del info
-        raise REJECTED
-
-    def leave(self, info: CallInfo) -> None:
-        raise AssertionError(info)
-
-
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
 def test_earlier_admission_checks_are_notified_if_a_later_rejects(path: str):
-    with guard(Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
+    later = RecordingGate(REJECTED)
+    with guard(later) as guarded, grpc.insecure_channel(guarded.address) as channel:
         assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
         guarded.book.await_empty()
-    assert len(guarded.book.left) == 1
+    assert (len(guarded.book.left), later.left.acquire(blocking=False)) == (1, False)
 
 
 @pytest.fixture(scope="module")
@@ -266,3 +228,142 @@ def test_admission_check_sees_the_names_in_the_client_certificate(files: Certifi
 def test_server_without_admission_checks_rejects_no_call():
     assert not Gates()
     assert Gates().find_rejection(CallInfo(RESHAPE, ())) is None
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def make_info(peer: str = ONE, identity: str = "") -> CallInfo:
+    info = CallInfo("/a/B", (), peer)
+    info.identity = identity
+    return info
+
+
+def admit(quotas: CallerQuotas, peer: str = ONE, count: int = 1) -> list[CallInfo]:
+    infos = [make_info(peer) for _ in range(count)]
+    for info in infos:
+        quotas.admit(info)
+    return infos
+
+
+def reject(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
+    with pytest.raises(LimitError) as caught:
+        quotas.admit(make_info(peer))
+    assert caught.value.reason == Reason.QUOTA_EXCEEDED
+    return caught.value
+
+
+def test_quota_limits_the_running_calls_of_a_client(clock: Clock):
+    quotas = CallerQuotas(2, 0, clock)
+    admit(quotas, count=2)
+    assert reject(quotas).message == "this caller has 2 running calls, and the limit is 2"
+
+
+def test_finished_call_frees_its_concurrency_quota(clock: Clock):
+    quotas = CallerQuotas(1, 0, clock)
+    (info,) = admit(quotas)
+    quotas.leave(info)
+    admit(quotas)
+    reject(quotas)
+
+
+def test_quotas_of_different_clients_are_independent(clock: Clock):
+    quotas = CallerQuotas(1, 1.0, clock)
+    admit(quotas, ONE)
+    admit(quotas, OTHER)
+    reject(quotas, ONE)
+
+
+def test_call_rate_limit_allows_a_burst_of_one_second(clock: Clock):
+    quotas = CallerQuotas(0, 5.0, clock)
+    admit(quotas, count=5)
+    assert "5 calls per second" in reject(quotas).message
+
+
+def test_call_after_the_retry_delay_is_admitted(clock: Clock):
+    quotas = CallerQuotas(0, 4.0, clock)
+    admit(quotas, count=4)
+    seconds = reject(quotas).retry_seconds
+    assert seconds == pytest.approx(0.25)
+    clock.now += seconds or 0.0
+    admit(quotas)
+    reject(quotas)
+
+
+def test_rate_limit_below_one_per_second_allows_occasional_calls(clock: Clock):
+    quotas = CallerQuotas(0, 0.1, clock)
+    admit(quotas)
+    assert reject(quotas).retry_seconds == pytest.approx(10)
+
+
+def test_rejected_call_uses_no_rate_limit_token(clock: Clock):
+    quotas = CallerQuotas(0, 1.0, clock)
+    admit(quotas)
+    for _ in range(100):
+        reject(quotas)
+    clock.now += 1
+    admit(quotas)
+
+
+def test_idle_client_does_not_accumulate_rate_limit_tokens(clock: Clock):
+    quotas = CallerQuotas(0, 3.0, clock)
+    admit(quotas)
+    clock.now += 1000
+    admit(quotas, count=3)
+    reject(quotas)
+
+
+def test_concurrency_quota_error_has_no_retry_delay(clock: Clock):
+    quotas = CallerQuotas(1, 0, clock)
+    admit(quotas)
+    assert reject(quotas).retry_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ((ONE,), ("ipv4:192.0.2.1:2",), True),
+        (("ipv6:%5B2001:db8:1:2::1%5D:1",), ("ipv6:%5B2001:db8:1:2:ffff::9%5D:2",), True),
+        (("ipv6:%5B2001:db8:1:2::1%5D:1",), ("ipv6:%5B2001:db8:1:3::1%5D:1",), False),
+        (("unix:",), ("unix:/path",), True),
+        ((ONE, "ann"), (OTHER, "ann"), True),
+        ((ONE, "ann"), (ONE, "bob"), False),
+        ((ONE,), (OTHER, find_caller(make_info(ONE))), False),  # an identity is never equal to a host
+    ],
+)
+def test_quota_applies_per_identity_host_ipv6_network_or_socket(
+    one: tuple[str, ...], other: tuple[str, ...], same: bool
+):
+    assert (find_caller(make_info(*one)) == find_caller(make_info(*other))) == same
+
+
+@pytest.mark.parametrize(("rate", "most"), [(10.0, 3), (0, 1)], ids=["with a rate", "without"])
+def test_quota_table_forgets_idle_clients(clock: Clock, rate: float, most: int):
+    quotas = CallerQuotas(5, rate, clock)
+    for number in range(100):
+        for info in admit(quotas, f"ipv4:192.0.2.{number}:1"):
+            quotas.leave(info)
+        clock.now += 0.5
+    assert len(quotas) <= most
+
+
+def test_quota_table_size_is_limited_for_many_addresses(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gates, "MAX_CALLERS", 20)
+    table = CallerQuotas(1, 0.001, clock)
+    (info,) = admit(table, ONE)
+    for number in range(1000):
+        for passing in admit(table, name_peer(number)):
+            table.leave(passing)
+    assert len(table) == 20
+    reject(table, ONE)
+    table.leave(info)
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [(Config(), 0), (Config(max_calls_per_caller=1), 1), (Config(max_calls_per_caller_per_second=1.0), 1)],
+)
+def test_quota_check_exists_only_if_configured(config: Config, count: int):
+    assert len(build_quotas(config)) == count

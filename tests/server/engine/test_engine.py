@@ -1,21 +1,28 @@
-"""The engine without a server: memory of calls, receiving, waiting and rejected calls."""
+"""The engine without a server: memory of calls and its limits, waiting and rejected calls, actions, and observers."""
 
 import json
+import logging
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, RecordedEngine, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.call_info import CallInfo
-from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.results import OK
-from tensor_reshape.server.calls.sources import find_source
+from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
+from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.engine import MAX_READS, Budget
+from tensor_reshape.server.engine.lifecycle import NOBODY, READ_BELOW_UNSENT, Event, Journal, Lifecycle, State
 
 OTHER, THIRD = name_peer(2), name_peer(3)
+BUDGET = 82 * MESSAGE
+HALF = (BUDGET - 2 * MESSAGE) // 2
+SOURCE, OTHER_SOURCE = Source("a", "a1"), Source("b", "b1")
+BEGINS = [Event.ENTER, Event.REQUEST, Event.READ]
 
 
 def test_call_waits_for_memory_until_another_call_ends():
@@ -32,25 +39,6 @@ def test_engine_reports_whether_calls_wait_for_memory():
     assert engine.has_waiting_calls
     first.leave()
     assert not engine.has_waiting_calls
-
-
-class AddressGate:
-    """A gate that records the addresses of calls."""
-
-    def __init__(self) -> None:
-        self.addresses: list[str] = []
-
-    def admit(self, info: CallInfo) -> None:
-        self.addresses.append(info.address)
-
-    def leave(self, info: CallInfo) -> None:
-        pass
-
-
-def test_gate_gets_the_address_of_the_client():
-    gate = AddressGate()
-    Caller(Engine(Config(), gates=Gates([gate])), "ipv4:192.0.2.7:1")
-    assert gate.addresses == ["ipv4:192.0.2.7"]
 
 
 def respond_at_once(caller: Caller) -> None:
@@ -149,9 +137,7 @@ def test_finished_call_holds_no_memory():
 
 
 @pytest.mark.parametrize("tell", [lambda caller: caller.end(10), lambda caller: caller.respond(10), Caller.work])
-def test_abandoned_call_frees_memory_when_its_thread_ends(
-    tell: Callable[[Caller], object],
-):
+def test_abandoned_call_frees_memory_when_its_thread_ends(tell: Callable[[Caller], object]):
     engine = make(4)
     caller = Caller(engine).arrive().work().begin_work()
     caller.leave()
@@ -225,3 +211,247 @@ def test_engine_close_drops_calls_without_running_work_once():
     waiting.leave()
     working.end(1).leave()
     assert (engine.used_bytes, engine.is_idle) == (0, True)
+
+
+@pytest.fixture
+def budget() -> Budget:
+    return Budget(Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET))
+
+
+@pytest.fixture
+def life() -> Lifecycle:
+    """A call of a connection that holds no memory."""
+    life = Caller(make(1)).life
+    life.source, life.reading, life.holdings = SOURCE, 0, (0, 0)
+    return life
+
+
+def test_receive_and_work_pools_each_have_half_the_memory_budget(budget: Budget):
+    for pool in (budget.receiving, budget.processing):
+        assert pool.take(SOURCE, HALF)
+        assert not pool.take(OTHER_SOURCE, 1)
+    assert (budget.receiving.used, budget.processing.used) == (HALF, HALF)
+
+
+def test_quarter_of_each_memory_pool_is_reserved_for_other_addresses(budget: Budget):
+    for pool in (budget.receiving, budget.processing):
+        pool.change(SOURCE, HALF * 3 // 4)
+        assert [pool.take(source, HALF // 4) for source in (Source("a", "a2"), OTHER_SOURCE)] == [False, True]
+
+
+def test_connection_receives_a_limited_number_of_messages_concurrently(budget: Budget):
+    assert [budget.receiving.take(SOURCE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"), [(0, 0), (10, COST_FACTOR * 20), (30, COST_FACTOR * 30)], ids=["none", "small", "large"]
+)
+def test_response_memory_is_based_on_larger_of_request_and_response(size: int, kept: int):
+    caller = Caller(make(1)).arrive(20).end(size)
+    assert caller.life.holdings == (caller.engine.used_bytes, 0) == (kept, 0)
+
+
+@pytest.mark.parametrize("held", [0, 100])
+def test_only_active_stream_may_hold_any_amount_of_memory(budget: Budget, life: Lifecycle, held: int):
+    life.held = held
+    budget.update(life)
+    assert budget.may_hold(life, 2**60)
+    budget.processing.take(OTHER_SOURCE, 1)
+    assert not budget.may_hold(life, 2**60)
+
+
+def test_stream_may_always_reduce_its_memory_reservation(budget: Budget, life: Lifecycle):
+    life.held = 100
+    budget.update(life)
+    budget.processing.change(OTHER_SOURCE, HALF)
+    assert [budget.may_hold(life, size) for size in (101, 100, 99)] == [False, True, True]
+
+
+def test_connection_may_always_process_four_messages_of_the_largest_size():
+    pool = Budget(Config(max_message_bytes=MESSAGE, memory_budget_bytes=14 * MESSAGE)).processing
+    assert [pool.take(SOURCE, size) for size in (1, 4 * MESSAGE - 1, 1)] == [True, True, False]
+
+
+def test_budget_updates_only_the_pool_whose_count_changes(
+    budget: Budget, life: Lifecycle, monkeypatch: pytest.MonkeyPatch
+):
+    changes: list[tuple[str, int]] = []
+    monkeypatch.setattr(budget.receiving, "change", lambda _source, size: changes.append(("receiving", size)))
+    monkeypatch.setattr(budget.processing, "change", lambda _source, size: changes.append(("processing", size)))
+    for life.reading, life.held in ((MESSAGE, 0), (MESSAGE, 100), (MESSAGE, 100), (0, 0)):
+        budget.update(life)
+    assert changes == [("receiving", MESSAGE), ("processing", 100), ("receiving", -MESSAGE), ("processing", -100)]
+
+
+def fail(*_: object) -> None:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("fails_at", ["action", "gate"])
+def test_exception_in_one_engine_action_does_not_stop_others(fails_at: str, caplog: pytest.LogCaptureFixture):
+    other, info = Caller(make(4)), CallInfo("/a/B", (), at_end=[fail])
+    with caplog.at_level(logging.ERROR):
+        other.engine.perform([fail if fails_at == "action" else info.leave, other.start_work])
+    assert other.works == 1
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
+
+
+def test_state_of_a_call_that_is_over_keeps_no_handler():
+    caller = Caller(make(4))
+    assert caller.life.served is caller
+    caller.leave()
+    assert caller.life.served is NOBODY
+
+
+class Recorder:
+    """An observer that keeps the records of calls, and calls `react` after each."""
+
+    def __init__(self) -> None:
+        self.records: list[EndedCall] = []
+        self.react: Callable[[], object] = lambda: None
+
+    def chooses(self, metadata: Metadata) -> bool:
+        del metadata
+        return True
+
+    def begin(self, info: CallInfo) -> None:
+        pass
+
+    def write(self, call: EndedCall) -> None:
+        self.records.append(call)
+        self.react()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+def test_unary_call_is_observed_when_it_is_over(recorder: Recorder):
+    caller = Caller(make(4, observers=[recorder])).arrive(100).end(30)
+    assert recorder.records == []
+    caller.leave()
+    (record,) = recorder.records
+    assert (record.info.method, record.result) == (METHOD, OK)
+    assert (record.request_messages, record.request_bytes) == (1, 100)
+    assert (record.response_messages, record.response_bytes) == (1, 30)
+
+
+def test_observed_stream_counts_the_responses_that_were_sent(recorder: Recorder):
+    Caller(make(4, observers=[recorder])).arrive(100).respond(10, 20, 40).sent(10).sent(20).leave()
+    assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (2, 30)
+    assert (recorder.records[0].request_messages, recorder.records[0].request_bytes) == (1, 100)
+
+
+def test_observed_seconds_per_state_add_up_to_the_call_duration(recorder: Recorder):
+    begin = time.monotonic()
+    Caller(make(4, observers=[recorder])).arrive().work().begin_work().end(1).leave()
+    seconds = recorder.records[0].seconds
+    assert set(seconds) == {"new", "waiting", "receiving", "working", "queued", "ending"}
+    assert min(seconds.values()) >= 0
+    assert sum(seconds.values()) <= time.monotonic() - begin
+
+
+def test_immediately_rejected_call_is_observed(recorder: Recorder):
+    engine = make(4, max_calls=1, observers=[recorder])
+    life = Lifecycle(Caller(engine), METHOD)
+    engine.prepare(life, (), lambda: CallInfo(METHOD, ()))
+    with pytest.raises(LimitError):
+        engine.enter(life, find_source(name_peer(2)))
+    engine.perform(engine.end(life, CallResult("RESOURCE_EXHAUSTED"))[1])
+    engine.perform(engine.release(life))
+    assert [record.result for record in recorder.records] == [("RESOURCE_EXHAUSTED", "")]
+
+
+@pytest.mark.parametrize(
+    ("ended", "gone", "result"),
+    [(False, False, GONE), (False, True, GONE), (True, False, OK), (True, True, GONE)],
+    ids=["not ended", "gone", "ended", "gone before the end was sent"],
+)
+def test_call_disconnected_before_its_status_is_observed_as_cancelled(
+    recorder: Recorder, ended: bool, gone: bool, result: CallResult
+):
+    caller = Caller(make(4, observers=[recorder])).arrive()
+    if ended:
+        caller.end(5)
+    caller.perform(caller.engine.release(caller.life, gone=gone))
+    caller.end(5)  # from the thread that worked on the call
+    assert recorder.records[0].result == result
+    assert recorder.records[0].response_messages == ended
+
+
+def test_events_after_the_end_of_a_call_are_not_observed(recorder: Recorder):
+    caller = Caller(make(4, observers=[recorder])).arrive().end(5)
+    caller.arrive(7).respond(3).begin_work().end(7)
+    caller.leave()
+    caller.leave()
+    (record,) = recorder.records
+    assert (record.request_messages, record.response_messages, record.response_bytes) == (1, 1, 5)
+
+
+@pytest.mark.parametrize("method", ["chooses", "begin", "write"])
+def test_call_observer_exception_is_logged_and_isolated(
+    method: str, recorder: Recorder, caplog: pytest.LogCaptureFixture
+):
+    broken = Recorder()
+    setattr(broken, method, fail)
+    engine = make(4, observers=[broken, recorder])
+    with caplog.at_level(logging.ERROR):
+        Caller(engine).arrive(10).end(5).leave()
+    assert len(recorder.records) == 1
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
+    assert engine.is_idle
+
+
+def test_call_that_no_observer_chooses_has_no_record(recorder: Recorder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recorder, "chooses", lambda _: False)
+    caller = Caller(make(4, observers=[recorder]))
+    assert (caller.life.info, caller.life.journals) == (None, ())
+    caller.arrive(10).end(5).leave()
+    assert recorder.records == []
+
+
+def test_call_observer_runs_without_the_engine_lock(recorder: Recorder):
+    engine = make(4, observers=[recorder])
+    other = Caller(engine, PEER).arrive(10)
+    recorder.react = partial(other.end, 1)  # would deadlock if a lock were held
+    Caller(engine, name_peer(2)).leave()
+    assert (len(recorder.records), other.life.state) == (1, State.ENDING)
+
+
+def test_thread_does_not_wait_for_a_running_call_observer(recorder: Recorder):
+    reached, goes_on = threading.Event(), threading.Event()
+
+    def wait_at_first_call() -> None:
+        if len(recorder.records) == 1:
+            reached.set()
+            assert goes_on.wait(60)
+
+    recorder.react = wait_at_first_call
+    engine = make(4, observers=[recorder])
+    thread = threading.Thread(target=Caller(engine).leave)
+    thread.start()
+    assert reached.wait(60)
+    Caller(engine, name_peer(2)).leave()
+    assert len(recorder.records) == 2
+    goes_on.set()
+    thread.join(60)
+
+
+class Notes:
+    """A journal that records its name and the events."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        self._name, self._notes = name, notes
+
+    def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+        del life, before, size, result
+        self._notes.append(f"{self._name} {event.name}")
+
+
+def test_every_event_journal_records_each_call_event():
+    notes: list[str] = []
+    journals: list[Journal] = [Notes(name, notes) for name in ("one", "other")]
+    Caller(make(1, journals=journals))
+    assert notes == [f"{name} {event.name}" for event in BEGINS for name in ("one", "other")]

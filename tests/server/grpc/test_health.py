@@ -1,22 +1,45 @@
-"""The health responses of the server, without a socket."""
+"""The health responses of the server: of the service without a socket, and of the port for health checks."""
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 
+import grpc
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckResponse
 
+from http2 import HEALTH_CHECK, REFLECTION, SERVICE_PATH, Connection
+from in_process import ANY_PORT, BlockedBackend, run_runner
+from plain_requests import INFER, STATIC_RESHAPE, build_static_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls.sources import find_source
-from tensor_reshape.server.calls.statuses import StatusError
-from tensor_reshape.server.grpc.health import HEALTH_SERVICE, MAX_WATCHES_PER_CONNECTION, Health, HealthWatch
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.grpc.health import (
+    HEALTH_SERVICE,
+    MAX_WATCHES_PER_CONNECTION,
+    SILENT_SECONDS,
+    Health,
+    HealthPort,
+    HealthWatch,
+)
+from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.process.pools import FairLock
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE
 
 SOURCE = find_source("ipv4:127.0.0.1:1")
 SERVING, NOT_SERVING, UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
+RESOURCE_EXHAUSTED, UNIMPLEMENTED = "8", "12"
+SECONDS = 60.0
+
+
+CONFIG = Config(listen=(ANY_PORT,), health_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=0)
 
 
 def build_request(service: str = "") -> bytes:
@@ -33,12 +56,6 @@ def test_health_status_is_serving_until_the_server_stops(service: str):
     assert health.check(build_request(service)) == SERVING
     health.stop_serving()
     assert health.check(build_request(service)) == NOT_SERVING
-
-
-def test_health_check_of_an_unknown_service_is_not_found():
-    with pytest.raises(StatusError) as caught:
-        Health().check(build_request("another"))
-    assert caught.value.status.code == "NOT_FOUND"
 
 
 def test_health_definition_contains_that_of_grpcio_health_checking():
@@ -103,3 +120,117 @@ def test_failing_health_watch_does_not_stop_other_notifications(caplog: pytest.L
         open_watch(health, notify=look)
     health.stop_serving()
     assert (looks["looks"], [record.message for record in caplog.records]) == (1, ["bug"])
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with run_runner(CONFIG) as runner:
+        yield runner
+
+
+@pytest.fixture
+def connection(runner: Runner) -> Iterator[Connection]:
+    assert runner.health_address
+    with Connection(runner.health_address) as connection:
+        yield connection
+
+
+@pytest.fixture
+def port() -> Iterator[HealthPort]:
+    """A port with a health service of the test."""
+    port = HealthPort(CONFIG, ANY_PORT, 16, shares=False)
+    port.start()
+    try:
+        yield port
+    finally:
+        port.end()
+
+
+def check(port: HealthPort) -> int:
+    with grpc.insecure_channel(port.address) as channel:
+        response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+    return int(response.status)
+
+
+@pytest.mark.parametrize("service", ["", SERVICE])
+def test_health_port_reports_serving(connection: Connection, service: str):
+    assert connection.call(HEALTH_CHECK, build_request(service)).is_ok
+
+
+@pytest.mark.parametrize("path", [f"{SERVICE_PATH}InferShape", REFLECTION, *build_probes(bool), "/a.B/C"])
+def test_health_port_serves_only_health_methods(connection: Connection, path: str):
+    assert connection.call(path, INFER).status == UNIMPLEMENTED
+
+
+def test_health_port_rejects_large_messages(connection: Connection):
+    assert connection.call(HEALTH_CHECK, bytes(MAX_HEADER_BYTES + 1)).status == RESOURCE_EXHAUSTED
+
+
+def test_health_port_reports_not_serving_if_the_server_is_blocked():
+    backend = BlockedBackend()
+    service = ReshapeService(CONFIG.limits, backend=backend, make_turns=FairLock)
+    with ExitStack() as stack:
+        runner = stack.enter_context(run_runner(CONFIG, service=service))
+        stack.callback(backend.released.set)
+        channel = stack.enter_context(grpc.insecure_channel(runner.addresses[0]))
+        port = stack.enter_context(grpc.insecure_channel(runner.health_address or ""))
+        watch = health_pb2_grpc.HealthStub(port).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+        assert next(watch).status == HealthCheckResponse.SERVING
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
+        held = call.future(build_static_request(), timeout=SECONDS)  # small, so the receiving thread processes the call
+        assert next(watch).status == HealthCheckResponse.NOT_SERVING
+        backend.released.set()
+        assert next(watch).status == HealthCheckResponse.SERVING
+        assert held.result()
+        watch.cancel()
+
+
+BEGINS, CEASES, RESUMES = (0.0, 1), (SILENT_SECONDS, 1), (SILENT_SECONDS, 2)  # heartbeats
+
+
+@pytest.mark.parametrize(
+    ("heartbeats", "status"),
+    [
+        ([(SILENT_SECONDS, 0)], HealthCheckResponse.SERVING),
+        ([BEGINS, CEASES], HealthCheckResponse.NOT_SERVING),
+        ([BEGINS, CEASES, RESUMES], HealthCheckResponse.SERVING),
+    ],
+    ids=["before the first", "missing", "again"],
+)
+def test_health_port_reports_serving_unless_heartbeats_cease(
+    port: HealthPort, heartbeats: list[tuple[float, int]], status: int
+):
+    for heartbeat in heartbeats:
+        port.update(*heartbeat)
+    assert check(port) == status
+
+
+def test_health_port_watch_receives_each_status_change(port: HealthPort):
+    with grpc.insecure_channel(port.address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+        assert next(watch).status == HealthCheckResponse.SERVING
+        port.update(*BEGINS)
+        port.update(*CEASES)
+        assert next(watch).status == HealthCheckResponse.NOT_SERVING
+        port.update(*RESUMES)
+        assert next(watch).status == HealthCheckResponse.SERVING
+
+
+def test_stopping_server_stays_not_serving_despite_heartbeats(port: HealthPort):
+    port.stop_serving()
+    port.update(*BEGINS)
+    assert check(port) == HealthCheckResponse.NOT_SERVING
+
+
+def test_health_port_is_not_serving_if_stopped_during_an_update(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
+    port.update(*BEGINS)
+    port.update(*CEASES)
+    resume = port._health.resume_serving
+
+    def stop_and_resume() -> None:
+        port.stop_serving()
+        resume()
+
+    monkeypatch.setattr(port._health, "resume_serving", stop_and_resume)
+    port.update(*RESUMES)
+    assert check(port) == HealthCheckResponse.NOT_SERVING

@@ -1,4 +1,4 @@
-"""The thread that receives calls: fair turns, unknown methods, and the shutdown of a server."""
+"""The thread that receives calls: fair turns, unknown methods, shutdown, and the test call to itself."""
 
 import socket
 import threading
@@ -10,17 +10,21 @@ from typing import Self
 
 import grpc
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from certificates import issue_certificates
 from grpc_servers import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
+from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers
 from tensor_reshape.server.grpc.calls import CoreCall, NewCall
-from tensor_reshape.server.grpc.servers import QUEUE_AFTER
+from tensor_reshape.server.grpc.servers import NAMES, QUEUE_AFTER, Server, check_core
+from tensor_reshape.server.process.engines import TESTED
 
 CROWD = 40
 CANCELLED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = {"1", "RST"}, "8", "12"
+ADVICE = f". Run pip install --force-reinstall '{TESTED}'"
 
 
 class HeldServer:
@@ -267,3 +271,45 @@ def test_core_server_reports_the_end_of_its_receiving_thread(monkeypatch: pytest
         ended.get(timeout=SECONDS).join()
     assert served.server.has_stopped_receiving
     served.server.stop()
+
+
+def reject() -> str:
+    """Returns the fault that the check finds."""
+    check_core.cache_clear()
+    with pytest.raises(ConfigError) as caught:
+        check_core()
+    return str(caught.value).removeprefix(f"cannot serve with grpcio {grpc.__version__}: ")
+
+
+def test_test_call_of_the_installed_grpcio_runs_only_once(monkeypatch: pytest.MonkeyPatch):
+    check_core.cache_clear()
+    check_core()
+    monkeypatch.delattr(cygrpc, "Server")
+    check_core()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_missing_name_in_the_grpcio_binding_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(cygrpc, name)
+    assert reject() == f"it has no cygrpc.{name}{ADVICE}"
+
+
+def test_exception_in_the_test_call_is_rejected_without_its_text(monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> int:
+        message = "a secret"
+        raise OSError(message)
+
+    monkeypatch.setattr(Server, "add_port", fail)
+    assert reject() == f"a test call of the server to itself failed: OSError{ADVICE}"
+
+
+def test_test_call_without_a_response_is_rejected_with_its_status(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(servers, "_SECONDS", 0.1)
+    monkeypatch.setattr(CoreCall, "finish", lambda *_: None)
+    assert reject() == f"a test call of the server to itself failed: DEADLINE_EXCEEDED{ADVICE}"
+
+
+def test_test_call_with_a_wrong_response_is_rejected(monkeypatch: pytest.MonkeyPatch):
+    finish = CoreCall.finish
+    monkeypatch.setattr(CoreCall, "finish", lambda call, status, _: finish(call, status, b"another"))
+    assert reject() == f"a test call had a wrong response or did not end{ADVICE}"

@@ -1,7 +1,8 @@
-"""The routes of the application, its checks of Host and Origin, and its metrics. It runs in any ASGI server."""
+"""The routes of the application, its checks of Host and Origin, metrics and files. It runs in any ASGI server."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -26,13 +27,14 @@ from http_calls import (
     write_batch,
     write_request,
 )
-from http_servers import CONFIG, run_http
+from http_servers import CONFIG, SlowService, run_http
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import applications
-from tensor_reshape.server.http.applications import Application
+from tensor_reshape.server.http.applications import Application, read_files
 from tensor_reshape.server.http.asgi import HttpRequest, Message, Reply
 from tensor_reshape.server.http.commands import build_from_environment
+from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
     CALL_DURATION,
@@ -54,6 +56,7 @@ from waits import WAIT_SECONDS, await_that
 ORIGIN = "https://page.example"
 OPENAPI, METRICS, DRAWING = "/openapi.json", "/metrics", "/explore/drawing"
 TOKEN = "0123456789abcdef" * 2
+FILES = sorted(read_files())
 
 
 @asynccontextmanager
@@ -110,9 +113,12 @@ def test_error_of_an_unknown_path_is_a_status(address: str):
     assert (reply.code, reply.document) == (404, {"code": 12, "message": "this server has no such path"})
 
 
-def test_head_request_has_the_headers_of_get(address: str):
-    head, whole = (request(address, method, "/healthz") for method in ("HEAD", "GET"))
+@pytest.mark.parametrize("path", ["/healthz", "/"])
+def test_head_request_has_the_headers_of_get(address: str, path: str):
+    head, whole = (request(address, method, path) for method in ("HEAD", "GET"))
+    assert (head.code, head.content) == (200, b"")
     assert head.headers["content-length"] == whole.headers["content-length"] == str(len(whole.content))
+    assert head.headers["content-type"] == whole.headers["content-type"]
 
 
 def test_health_does_not_depend_on_readiness():
@@ -386,3 +392,74 @@ def test_uvicorn_serves_the_application_of_the_environment(tmp_path: Path):
         process.terminate()
         process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode in {0, -15}
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_file_has_its_type_and_a_policy_without_other_servers(address: str, path: str):
+    reply = request(address, "GET", path)
+    kinds = {"": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    assert (reply.code, reply.headers["content-type"]) == (200, kinds[path.rpartition(".")[2].lstrip("/")])
+    assert reply.content
+    policy = reply.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'")
+    assert "frame-ancestors 'none'" in policy
+    assert "http" not in policy
+    assert "unsafe" not in policy
+
+
+def test_page_loads_only_files_of_the_server(address: str):
+    page = request(address, "GET", "/").content.decode()
+    linked = {f"/{link.lstrip('/')}" for link in re.findall(r'(?:src|href)="([^"#:]+)"', page)}
+    assert linked
+    for path in linked:
+        assert request(address, "GET", path).code == 200, path
+
+
+def test_browsers_load_a_file_again_with_each_visit(address: str):
+    assert request(address, "GET", "/").headers["cache-control"] == "no-cache"
+
+
+def test_drawing_is_an_svg(address: str):
+    reply = post(address, path=DRAWING)
+    assert (reply.code, reply.headers["content-type"]) == (200, "image/svg+xml")
+    assert reply.content.startswith(b"<svg")
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_rejected_query_has_a_drawing_too(address: str):
+    wrong = {**QUESTION, "data": {"shape": {"dims": [6]}}, "shape": {"items": [4, -1]}}
+    assert post(address, wrong).reason == Reason.NOT_DIVISIBLE
+    assert post(address, wrong, DRAWING).content.startswith(b"<svg")
+
+
+def test_drawing_of_malformed_json_is_rejected(address: str):
+    reply = post(address, {"shape": 1}, DRAWING)
+    assert (reply.code, reply.reason) == (400, Reason.MESSAGE_MALFORMED)
+
+
+def test_drawing_has_the_size_limit_of_a_query(address: str):
+    assert post(address, "a" * MAX_QUESTION_BYTES, DRAWING).code == 413
+
+
+def test_drawing_counts_as_a_query():
+    counters = SharedCounters(list_methods())
+    with run_http(counters=counters) as running:
+        post(running.address, path=DRAWING)
+        running.await_free()
+    assert counters.cells[CALLS][*split_method(INFER_PATH), "OK"][0] == 1
+
+
+def test_drawing_does_not_wait_for_a_batch():
+    service = SlowService()
+    with run_http(service=service) as running, connect(running.address) as busy:
+        busy.sendall(write_request(write_batch(1), path=BATCH_PATH))
+        service.await_arrival()
+        assert post(running.address, path=DRAWING).code == 200
+
+
+def test_openapi_description_names_the_paths_of_the_server(address: str):
+    reply = request(address, "GET", OPENAPI)
+    assert reply.headers["content-type"] == "application/json"
+    for path in json.loads(reply.content)["paths"]:
+        if "{" not in path:
+            assert request(address, "GET", path).code in {200, 405}, path

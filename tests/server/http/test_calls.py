@@ -1,5 +1,6 @@
-"""The life of a call over HTTP: its body, its work, its end, and its records."""
+"""The life of a call over HTTP: its place and memory, its body, its work, its end, and its records."""
 
+import asyncio
 import gc
 import logging
 import socket
@@ -29,11 +30,11 @@ from http_calls import (
     write_request,
 )
 from http_servers import CONFIG, RunningPort, SlowService, run_http
-from in_process import WAIT_SECONDS
-from tensor_reshape.rules.errors import PermissionDeniedError, Reason
+from in_process import WAIT_SECONDS, RecordingGate
+from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.http import asgi, calls, transcoder
+from tensor_reshape.server.http.calls import Admission, Place
 from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
 from tensor_reshape.server.service.method_tables import QUERY_THREADS, IsOver, Work
 from waits import await_that
@@ -45,24 +46,6 @@ LINES = ("Host: localhost", "Content-Type: application/json", "Transfer-Encoding
 CHUNKED = "\r\n".join([f"POST {INFER_PATH} HTTP/1.1", *LINES, "", ""]).encode()
 
 
-class Turnstile:
-    """A gate that keeps the infos of calls, and admits them unless it has a rejection."""
-
-    def __init__(self, rejection: PermissionDeniedError | None = None) -> None:
-        self.rejection = rejection
-        self.infos = list[CallInfo]()
-        self.left = threading.Semaphore(0)
-
-    def admit(self, info: CallInfo) -> None:
-        self.infos.append(info)
-        if self.rejection is not None:
-            raise self.rejection
-
-    def leave(self, info: CallInfo) -> None:
-        del info
-        self.left.release()
-
-
 class BrokenService(SlowService):
     """A service with a bug."""
 
@@ -72,8 +55,8 @@ class BrokenService(SlowService):
         raise ValueError(text)
 
 
-def refuse() -> Turnstile:
-    return Turnstile(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
+def refuse() -> RecordingGate:
+    return RecordingGate(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not you"))
 
 
 def write_chunk(body: bytes) -> bytes:
@@ -98,7 +81,7 @@ def run_slow(*, obeys: bool = True) -> Iterator[tuple[RunningPort, SlowService]]
 
 
 def test_gates_see_the_call_as_over_grpc():
-    gate = Turnstile()
+    gate = RecordingGate()
     with run_http(gates=[gate]) as running:
         assert post(running.address, headers={"x-more": "told", "x-name": "größe", "x-bin": "a"}).document == ANSWER
         assert gate.left.acquire(timeout=WAIT_SECONDS)
@@ -111,7 +94,7 @@ def test_gates_see_the_call_as_over_grpc():
 
 
 def test_call_of_a_trusted_proxy_has_the_address_of_its_client():
-    gate = Turnstile()
+    gate = RecordingGate()
     with run_http(replace(CONFIG, trusted_proxy=("127.0.0.1",)), gates=[gate]) as running:
         post(running.address, headers={"x-forwarded-for": "192.0.2.7"})
     assert [info.address for info in gate.infos] == ["ipv4:192.0.2.7"]
@@ -231,6 +214,7 @@ def test_call_without_a_place_is_rejected_with_a_delay():
         service.await_arrival()
         reply = post(running.address)
         assert (reply.code, reply.reason, reply.headers["retry-after"]) == (429, Reason.SERVER_BUSY, "1")
+        assert reply.document["message"] == "the server serves too many requests"
 
 
 def test_host_has_half_of_the_places():
@@ -528,3 +512,82 @@ def test_rejected_gate_leaves_no_place():
     with run_http(gates=[refuse()]) as running:
         assert post(running.address).code == 403
         assert (len(running.admission), running.admission.used_bytes) == (0, 0)
+
+
+def reject(admission: Admission, host: str, size: int) -> LimitError:
+    with pytest.raises(LimitError) as caught:
+        admission.enter(host, size)
+    return caught.value
+
+
+def test_request_takes_a_place_and_memory_until_it_leaves():
+    admission = Admission(4, 100)
+    place = admission.enter("a", 30)
+    assert (len(admission), admission.used_bytes) == (1, 30)
+    admission.leave(place)
+    assert (len(admission), admission.used_bytes) == (0, 0)
+
+
+def test_single_place_is_for_any_host():
+    admission = Admission(1, 100)
+    admission.leave(admission.enter("a", 1))
+    assert admission.enter("b", 1)
+
+
+def test_request_without_memory_is_rejected():
+    admission = Admission(8, 100)
+    admission.enter("a", 50)
+    admission.enter("b", 40)
+    assert reject(admission, "c", 11).message == "the server has no free memory"
+    assert admission.enter("c", 10)
+
+
+def test_host_has_half_of_the_memory():
+    admission = Admission(8, 100)
+    admission.enter("a", 40)
+    assert reject(admission, "a", 11).reason is Reason.SERVER_BUSY
+    assert admission.enter("a", 10)
+
+
+def test_only_request_of_a_host_may_have_most_of_the_memory():
+    admission = Admission(8, 100)
+    place = admission.enter("a", 60)
+    admission.grow(place, 75)
+    with pytest.raises(LimitError):
+        admission.grow(place, 76)
+    assert admission.used_bytes == 75
+
+
+def test_growth_beyond_the_memory_keeps_the_size():
+    admission = Admission(8, 100)
+    place, _ = admission.enter("a", 10), admission.enter("b", 50)
+    with pytest.raises(LimitError):
+        admission.grow(place, 51)
+    assert (place.size, admission.used_bytes) == (10, 60)
+
+
+def test_rejected_request_keeps_nothing():
+    admission = Admission(8, 100)
+    for _ in range(20):
+        reject(admission, "a", 76)
+    assert (len(admission), admission.used_bytes) == (0, 0)
+    assert admission.enter("a", 75)
+
+
+async def test_place_is_free_only_after_its_work():
+    admission = Admission(8, 100)
+    place = admission.enter("a", 10)
+    place.work = work = asyncio.get_running_loop().create_future()
+    admission.leave(place)
+    assert (len(admission), admission.used_bytes) == (1, 10)
+    work.set_result(None)
+    await asyncio.sleep(0)
+    assert (len(admission), admission.used_bytes) == (0, 0)
+
+
+def test_hosts_that_left_are_forgotten():
+    admission = Admission(8, 100)
+    places: list[Place] = [admission.enter(f"host {number}", 1) for number in range(8)]
+    for place in places:
+        admission.leave(place)
+    assert (admission._requests, admission._bytes) == ({}, {})

@@ -13,11 +13,15 @@ from hypothesis_profiles import examples
 from inference_requests import build_question, build_request, build_typed_request, read_response
 from plain_requests import encode_reshape_request
 from strategies import reshape_calls
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
+from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.server.oip.datatypes import NAMES
-from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
+from tensor_reshape.server.oip.inferences import Inference, InferSession, encode_header, encode_id, find_work
 from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.oip.models import MODELS
+from tensor_reshape.server.oip.requests import InferCall
 from tensor_reshape.server.service.method_tables import Work
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.arrays import build_array
@@ -26,6 +30,8 @@ from tensor_reshape.wire.tensors import TensorView
 
 STREAMED = find_class("ModelStreamInferResponse")
 NAN = struct.pack("<I", 0x7F800001)  # a signalling NaN, which a Python float would change
+OUTPUT = TensorView(DataType.BF16, (2, 0, 2**62), None, memoryview(b"12345"))
+RESPONSE = find_class("ModelInferResponse")
 
 
 class Outcome(NamedTuple):
@@ -281,3 +287,16 @@ def test_inference_statistics_include_the_copy_into_the_response():
         inference.respond(build_request().SerializeToString(), join=fail)
     count = inference.statistics.read("reshape")
     assert (count.successes, count.failures) == (0, 1)
+
+
+def test_inference_response_parts_join_to_a_valid_message():
+    call = InferCall("seven", MODELS["reshape"], RESHAPE, OUTPUT, "inputs[0]", [], True, False, None)
+    raw = encode_id("seven") + encode_header(call, OUTPUT) + b"12345"
+    assert RESPONSE.FromString(raw) == RESPONSE(
+        model_name="reshape",
+        model_version="1",
+        id="seven",
+        outputs=[{"name": "output", "datatype": "BF16", "shape": [2, 0, 2**62]}],
+        raw_output_contents=[b"12345"],
+    )
+    assert encode_id("") == b""

@@ -1,31 +1,43 @@
-"""InferShape and BatchInferShape over serialized messages: processed at once, in turns, or aborted."""
+"""The methods over serialized messages: single queries, batches, and the server's info."""
 
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hypothesis_profiles import examples
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules import batches
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, MAX_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.process import pools
 from tensor_reshape.server.process.pools import FairLock
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.server_info import describe_server
+from tensor_reshape.server.service.methods import ReshapeService, build_info_method
+from tensor_reshape.wire import inference
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
-from waits import await_that, await_waiting
+from tensor_reshape.wire.servers import decode_server_info
+from tests.oracles.round_trips import check_round_trips
+from verification.prove import Wide, choose_request
+from waits import WAIT_SECONDS, await_that, await_waiting
 
 PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
-KNOWN = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
+REJECTED = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
 SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
 LONG = ShapeQuery(data_shape=["N" * 1024, 4], shape=[0, -1], special_zero=True)
 NO_BATCH = b"\xff"
-TIMEOUT = 20.0
+QUERIES = {b"plain": PLAIN, b"rejected": REJECTED, b"searched": SEARCHED}
+INFO_METHOD = build_info_method(describe_server(Config()))
 
 
 @pytest.fixture
@@ -71,6 +83,17 @@ def build_batch(queries: list[ShapeQuery]) -> bytes:
     return join_items([encode_batch_item(read_query(query)) for query in queries])
 
 
+@examples(120)
+@given(st.integers(0, 2**32))
+def test_server_query_results_match_local_inference(seed: int):
+    random = Random(seed)
+    wide = Wide(random)
+    items = [
+        wide.choose_item(index) if random.random() < 0.5 else BatchItem(choose_request(random)[1]) for index in range(8)
+    ]
+    assert check_round_trips(items) == []
+
+
 def test_running_batch_is_aborted_when_its_client_disconnects(service: ReshapeService):
     polls = iter([False, False, True])
     with pytest.raises(LimitError):
@@ -78,21 +101,21 @@ def test_running_batch_is_aborted_when_its_client_disconnects(service: ReshapeSe
 
 
 def test_small_batch_without_searches_is_executed_at_once(service: ReshapeService):
-    batch = build_batch([PLAIN, KNOWN] * 8)
+    batch = build_batch([PLAIN, REJECTED] * 8)
     assert service.infer_batch_light(batch) == service.infer_batch(batch)
     assert service.infer_batch_light(batch) == service.infer_batch(batch)  # with cached results
 
 
 def test_small_batch_with_too_large_results_is_left_to_a_worker_thread():
     service = ReshapeService(replace(DEFAULT_LIMITS, max_output_bytes=20))
-    batch = build_batch([PLAIN, KNOWN] * 8)
+    batch = build_batch([PLAIN, REJECTED] * 8)
     assert service.infer_batch_light(batch) is None
     assert Reason.OUTPUT_TOO_LARGE in {
         error.reason for error in decode_batch_response(service.infer_batch(batch)) if isinstance(error, ReshapeError)
     }
 
 
-@pytest.mark.parametrize("queries", [[PLAIN] * 17, [KNOWN, SEARCHED], [LONG]], ids=["items", "search", "bytes"])
+@pytest.mark.parametrize("queries", [[PLAIN] * 17, [REJECTED, SEARCHED], [LONG]], ids=["items", "search", "bytes"])
 def test_large_batch_is_left_to_a_worker_thread(service: ReshapeService, queries: list[ShapeQuery]):
     assert service.infer_batch_light(build_batch(queries)) is None
 
@@ -117,7 +140,7 @@ def test_concurrent_batches_are_processed_item_by_item_in_turn(shared: ReshapeSe
             thread.start()
             await_waiting(lock, count)
     for thread in lock.threads:
-        thread.join(TIMEOUT)
+        thread.join(WAIT_SECONDS)
     assert len(lock.names) >= 3 * 4
     assert "".join(lock.names) == "abc" * (len(lock.names) // 3)
 
@@ -127,7 +150,7 @@ def test_query_does_not_wait_for_a_running_batch(shared: ReshapeService, lock: R
     request = build_request(SEARCHED)
     with lock:
         threading.Thread(target=lambda: answers.put(shared.infer_shape(request)), daemon=True).start()
-        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).infer_shape(request)
+        assert answers.get(timeout=WAIT_SECONDS) == ReshapeService(DEFAULT_LIMITS).infer_shape(request)
 
 
 def find_what_cannot_be_sent(*_: object) -> ShapeAnswer:
@@ -148,7 +171,84 @@ def test_exception_in_a_batch_is_logged_and_not_returned(
 ):
     monkeypatch.setattr(batches, "answer_question", bug)
     with caplog.at_level(logging.ERROR):
-        found = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN])))
+        found = decode_batch_response(service.infer_batch(build_batch([PLAIN, REJECTED])))
     rejections = [(answer.reason, answer.message) for answer in found if isinstance(answer, ReshapeError)]
     assert rejections == [(Reason.INTERNAL_ERROR, "internal error")] * 2
     assert {(record.message, record.exc_info is not None) for record in caplog.records} == {("bug", True)}
+
+
+class Asked(ReshapeService):
+    """A service of the queries above.
+
+    Attributes:
+        read: the names that were decoded, in this order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(DEFAULT_LIMITS)
+        self.read: list[bytes] = []
+
+    def decode(self, raw: bytes) -> ShapeRequest:
+        self.read.append(raw)
+        return read_query(QUERIES[raw.strip()]).request
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    service = Asked()
+    monkeypatch.setattr(inference, "decode_infer_request", service.decode)
+    monkeypatch.setattr(inference, "encode_infer_response", lambda answer: str(answer.dims).encode())
+    return service
+
+
+def test_query_result_is_equal_on_the_receiving_and_worker_threads(asked: Asked):
+    assert asked.infer_shape_light(b"plain") == ReshapeService(DEFAULT_LIMITS).infer_shape(b"plain")
+
+
+def test_repeated_query_is_answered_without_decoding(asked: Asked):
+    for ask in (asked.infer_shape_light, asked.infer_shape):
+        assert ask(b"plain") == ask(b"plain")
+    assert asked.read == [b"plain"]
+    assert (asked.lookups.misses, asked.lookups.hits) == (1, 3)
+
+
+def test_ten_thousand_query_results_are_cached(asked: Asked, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(inference, "decode_infer_request", lambda _: asked.decode(b"plain"))
+    monkeypatch.setattr(inference, "encode_infer_response", lambda _: bytes(40))
+    for _ in range(2):
+        for number in range(10_000):
+            asked.infer_shape(number.to_bytes(60))
+    assert (asked.lookups.misses, asked.lookups.hits) == (10_000, 10_000)
+
+
+def test_query_error_is_not_cached(asked: Asked):
+    for ask in (asked.infer_shape_light, asked.infer_shape_light, asked.infer_shape):
+        with pytest.raises(ValueError, match="divisible"):
+            ask(b"rejected")
+    assert asked.read == [b"rejected"] * 3
+
+
+def test_query_that_needs_a_search_runs_on_a_thread(asked: Asked):
+    assert asked.infer_shape_light(b"searched") is None
+    result = asked.infer_shape(b"searched")
+    assert asked.infer_shape_light(b"searched") == result
+
+
+def test_long_query_is_passed_to_a_thread_undecoded(asked: Asked):
+    assert asked.infer_shape_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
+    assert asked.read == []
+
+
+def test_server_info_method_returns_the_info_of_the_server():
+    answer = INFO_METHOD.respond_light(b"")
+    assert answer is not None
+    assert decode_server_info(answer) == describe_server(Config())
+    assert INFO_METHOD.respond_light(b"\x0a\x01x") == answer  # an unknown field of a newer client
+
+
+def test_malformed_or_oversized_server_info_request_is_rejected():
+    for request in (b"\xff", b"\x0a\x02x"):
+        with pytest.raises(ReshapeError):
+            INFO_METHOD.respond_light(request)
+    with pytest.raises(LimitError):
+        INFO_METHOD.respond_light(b"\xff" * (MAX_HEADER_BYTES + 1))

@@ -1,5 +1,6 @@
-"""The counters of calls agree with the records of observers."""
+"""The counters of calls agree with the records of observers. Gauges show the state of a process."""
 
+import logging
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,15 +13,26 @@ from tensor_reshape.server.calls.observers import CallLog
 from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.engine.lifecycle import IllegalEventError, Lifecycle
-from tensor_reshape.server.telemetry.call_counters import CallCounters
+from tensor_reshape.server.process.logs import RECORDS_PER_SECOND, QueuedHandler
+from tensor_reshape.server.service.header_cache import Lookups
+from tensor_reshape.server.telemetry.call_counters import CallCounters, write_calls
 from tensor_reshape.server.telemetry.call_logs import AccessLog
 from tensor_reshape.server.telemetry.metrics import (
     CALL_DURATION,
     CALLS,
+    CONNECTIONS,
+    LOOKUPS,
+    LOST_RECORDS,
+    OPEN_CALLS,
+    OPEN_STREAMS,
     OTHER,
+    PROCESSING,
+    RECEIVE,
     REJECTIONS,
     REQUEST_BYTES,
     RESPONSE_BYTES,
+    USED_BYTES,
+    CopiedCounters,
     Family,
     SharedCounters,
 )
@@ -31,6 +43,10 @@ RESULTS = (
     CallResult("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)),
     CallResult("INTERNAL", "INTERNAL_ERROR"),
 )
+
+
+def count(counters: SharedCounters, family: Family, *labels: str) -> float:
+    return counters.cells[family][labels][0]
 
 
 class Counted:
@@ -45,7 +61,7 @@ class Counted:
         return Caller(self.engine)
 
     def count(self, family: Family, *labels: str) -> float:
-        return self.counters.cells[family][labels][0]
+        return count(self.counters, family, *labels)
 
     def read(self, family: Family, method: str = METHOD) -> tuple[float, float]:
         """Returns the number of values in a histogram, and their sum."""
@@ -143,3 +159,50 @@ def test_call_counters_match_observed_calls_for_random_events(seed: int):
     )
     assert counted.read(REQUEST_BYTES) == (watcher.requests, watcher.request_bytes)
     assert counted.read(RESPONSE_BYTES) == (watcher.responses, watcher.response_bytes)
+
+
+@pytest.fixture
+def counters() -> SharedCounters:
+    return SharedCounters([METHOD])
+
+
+def test_metrics_show_running_calls_per_state_and_used_memory(counters: SharedCounters):
+    engine = make(4)
+    Caller(engine, name_peer(1)).arrive(100).work(50)
+    for peer in (name_peer(1), name_peer(2)):
+        Caller(engine, peer)
+    write_calls(counters, engine.list_calls(), {METHOD})
+    assert (count(counters, OPEN_CALLS, "receiving"), count(counters, OPEN_CALLS, "queued")) == (2, 1)
+    assert (count(counters, OPEN_STREAMS), count(counters, CONNECTIONS)) == (3, 2)
+    used = count(counters, USED_BYTES, RECEIVE) + count(counters, USED_BYTES, PROCESSING)
+    assert used == engine.used_bytes > 0
+
+
+def test_metrics_gauges_of_the_previous_process_are_cleared(counters: SharedCounters):
+    counters.set(OPEN_STREAMS, 5)
+    CopiedCounters(counters, Lookups())
+    assert count(counters, OPEN_STREAMS) == 0
+
+
+def test_metrics_counters_continue_from_the_previous_process(counters: SharedCounters):
+    for _ in range(2):
+        lookups = Lookups()
+        copied = CopiedCounters(counters, lookups)
+        for _ in range(3):
+            lookups.hits += 2
+            lookups.misses += 1
+            copied.update()
+    assert (count(counters, LOOKUPS, "hit"), count(counters, LOOKUPS, "miss")) == (12, 6)
+
+
+def test_metrics_count_lost_log_records_by_cause(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
+    handler = QueuedHandler(-1)
+    handler.addFilter(handler.limit)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    copied = CopiedCounters(counters, Lookups())
+    for _ in range(RECORDS_PER_SECOND + 5):
+        handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
+    handler.flush()  # fails, because the descriptor is invalid
+    copied.update()
+    # Two of the dropped records report the suppressed and the dropped ones.
+    assert (count(counters, LOST_RECORDS, "suppressed"), count(counters, LOST_RECORDS, "dropped")) == (5, 12)

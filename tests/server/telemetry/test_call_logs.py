@@ -1,6 +1,7 @@
 """Log lines about calls: one for each failed call, and a sample of all calls."""
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,8 +29,9 @@ from plain_requests import begin, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.call_info import CallInfo
 from tensor_reshape.server.calls.results import CallResult
+from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.grpc.services import MAX_SILENT
-from tensor_reshape.server.telemetry.call_logs import log_failure
+from tensor_reshape.server.telemetry.call_logs import CallLogs, log_failure
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.status import REQUEST_ID_KEY
 
@@ -210,3 +212,9 @@ def test_debug_level_logs_every_call_when_it_ends(
     assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
     assert (line["response_bytes"] > 0, 0 < line["seconds"] < WAIT_SECONDS) == (messages[1] > 0, True)
     assert len(lines.find("rejected")) == (result[0] != "OK")
+
+
+def test_missing_tracing_extra_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "tensor_reshape.server.telemetry.tracing", None)
+    with pytest.raises(ConfigError, match=r"--tracing needs the extra tracing, because .* is missing: pip install"):
+        CallLogs(Config(tracing=True))

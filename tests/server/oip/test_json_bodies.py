@@ -1,4 +1,4 @@
-"""Bodies of inference requests over REST: what they become, and what is rejected."""
+"""Bodies of inference over REST: what requests become, what is rejected, and the responses."""
 
 import json
 import subprocess
@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from http_calls import change_body, write_body
 from hypothesis_profiles import examples
-from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.oip.json_bodies import InferBody, read_infer_request
-from tensor_reshape.server.oip.requests import read_request
+from tensor_reshape.server.oip.json_bodies import InferBody, read_infer_request, write_infer_response
+from tensor_reshape.server.oip.requests import InferCall, read_request
+from tensor_reshape.wire.tensors import TensorView
 
 NESTED = [[1, 2, 3], [4, 5, 6.5]]
 PACKED = pack("<6f", 1, 2, 3, 4, 5, 6.5)
@@ -27,6 +29,10 @@ MIB = 1 << 20
 
 def read(body: bytes, payload: bytes = b"", model: str = "reshape", version: str = "") -> InferBody:
     return read_infer_request(body + payload, len(body), model, version)
+
+
+def read_call(body: bytes, payload: bytes = b"", model: str = "reshape") -> InferCall:
+    return read_request(read(body, payload, model).request, DEFAULT_LIMITS)
 
 
 def find_rejection(body: bytes, payload: bytes = b"", model: str = "reshape") -> ReshapeError:
@@ -153,7 +159,7 @@ def test_nested_lists_of_another_shape_are_rejected(data: object):
 
 def test_wrong_number_of_elements_is_rejected():
     with pytest.raises(InvalidRequestError) as caught:
-        read_request(read(write_body(data=[0] * 5)).request, DEFAULT_LIMITS)
+        read_call(write_body(data=[0] * 5))
     assert (caught.value.reason, caught.value.field) == (Reason.DATA_SIZE_MISMATCH, "inputs[0]")
     assert caught.value.message == "inputs[0] has 5 elements; FP32 of the shape [2, 3] has 6"
 
@@ -204,7 +210,7 @@ def test_bodies_do_not_import_numpy():
 
 @pytest.mark.parametrize("target", [[3, -1], "[3, -1]"], ids=["list", "text"])
 def test_requested_shape_may_be_a_list_or_text(target: object):
-    call = read_request(read(write_body(target=target)).request, DEFAULT_LIMITS)
+    call = read_call(write_body(target=target))
     assert list(call.target) == [3, -1]
 
 
@@ -256,7 +262,7 @@ def test_unknown_parameter_may_have_any_value(value: str):
     document["inputs"][0]["parameters"] = unknown
     document["outputs"] = [{"name": "output", "parameters": unknown}]
     body = json.dumps(document).replace('"HERE"', value).encode()
-    assert read_request(read(body).request, DEFAULT_LIMITS).special_zero is False
+    assert read_call(body).special_zero is False
 
 
 def test_parameter_of_another_model_is_ignored():
@@ -270,7 +276,7 @@ def test_parameter_of_another_model_is_ignored():
 def test_parameter_of_a_wrong_type_is_rejected(key: str, value: object):
     body = change_body(write_body(), parameters={"shape": [1], key: value})
     with pytest.raises(InvalidRequestError) as caught:
-        read_request(read(body).request, DEFAULT_LIMITS)
+        read_call(body)
     assert (caught.value.reason, caught.value.field) == (Reason.PARAMETER_INVALID, f"parameters[{key}]")
 
 
@@ -495,12 +501,12 @@ def mutate(draw: st.DrawFn) -> bytes:
 
 def check_outcome(body: bytes, model: str) -> None:
     with suppress(ReshapeError):
-        read_request(read(body, PACKED, model).request, DEFAULT_LIMITS)
+        read_call(body, PACKED, model)
 
 
 def test_body_that_the_mutations_begin_with_is_valid():
     body = json.dumps(VALID).encode()
-    assert read_request(read(body, PACKED).request, DEFAULT_LIMITS).special_zero is True
+    assert read_call(body, PACKED).special_zero is True
 
 
 @examples(1000)
@@ -517,3 +523,75 @@ def test_any_json_is_accepted_or_rejected(value: object):
     check(json.dumps({"inputs": [value]}).encode())
     check(change_body(write_body(), parameters=value))
     check(write_body(data=value))
+
+
+def write(data_type: DataType, payload: bytes, *dims: int, is_binary: bool = False) -> tuple[object, bytes | None]:
+    """Returns the JSON and the bytes of a response."""
+    output = TensorView(data_type, dims, None, memoryview(payload))
+    header, elements = write_infer_response(read_call(write_body()), output, None, is_binary=is_binary)
+    return json.loads(header), None if elements is None else bytes(elements)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "code", "numbers"),
+    [
+        (DataType.BOOLEAN, "?", [True, False]),
+        (DataType.I8, "b", [-128, 127]),
+        (DataType.U64, "Q", [0, 2**64 - 1]),
+        (DataType.F32, "f", [0.5, -0.0]),
+        (DataType.F64, "d", [0.1, 1e300]),
+        (DataType.I64, "q", list(range(40_000))),
+        (DataType.I32, "i", []),
+    ],
+    ids=lambda value: str(value) if isinstance(value, DataType) else "",
+)
+def test_elements_are_numbers_of_the_json(data_type: DataType, code: str, numbers: list[float]):
+    document, payload = write(data_type, pack(f"<{len(numbers)}{code}", *numbers), len(numbers))
+    assert isinstance(document, dict)
+    assert repr(document["outputs"][0]["data"]) == repr(numbers)
+    assert payload is None
+
+
+@pytest.mark.parametrize(("datatype", "code", "width"), [("FP32", "f", 32), ("FP64", "d", 64)])
+def test_floats_written_and_read_again_have_the_same_bits(datatype: str, code: str, width: int):
+    @given(st.lists(st.floats(width=width, allow_nan=False, allow_infinity=False), max_size=8))  # type: ignore[arg-type] # of two widths
+    def check(numbers: list[float]) -> None:
+        payload = pack(f"<{len(numbers)}{code}", *numbers)
+        data_type = DataType.F32 if width == 32 else DataType.F64
+        document, _ = write(data_type, payload, len(numbers))
+        assert isinstance(document, dict)
+        data = document["outputs"][0]["data"]
+        assert bytes(read_call(write_body(data=data, datatype=datatype, shape=[len(data)])).first.payload) == payload
+
+    check()
+
+
+def test_binary_elements_follow_the_json():
+    document, payload = write(DataType.BF16, b"abcd", 2, is_binary=True)
+    assert document == {
+        "model_name": "reshape",
+        "model_version": "1",
+        "outputs": [{"name": "output", "datatype": "BF16", "shape": [2], "parameters": {"binary_data_size": 4}}],
+    }
+    assert payload == b"abcd"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(("data_type", "code"), [(DataType.F32, "f"), (DataType.F64, "d")])
+def test_number_that_json_cannot_express_is_rejected(data_type: DataType, code: str, number: float):
+    with pytest.raises(InvalidRequestError, match="set binary_data to true") as caught:
+        write(data_type, pack(f"<{code}", number), 1)
+    assert (caught.value.reason, caught.value.field) == (Reason.OUTPUT_INVALID, "outputs[0]")
+
+
+@pytest.mark.parametrize("data_type", [DataType.F16, DataType.BF16], ids=str)
+def test_type_without_a_form_in_json_is_rejected(data_type: DataType):
+    with pytest.raises(InvalidRequestError, match="have no form in JSON: set binary_data to true") as caught:
+        write(data_type, b"ab", 1)
+    assert caught.value.reason is Reason.OUTPUT_INVALID
+
+
+def test_too_many_elements_for_json_are_rejected():
+    with pytest.raises(LimitError, match="the output has 524289 elements; JSON may have 524288") as caught:
+        write(DataType.I8, bytes((1 << 19) + 1), (1 << 19) + 1)
+    assert caught.value.reason is Reason.OUTPUT_TOO_LARGE

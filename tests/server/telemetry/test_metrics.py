@@ -1,19 +1,54 @@
-"""Metrics in shared memory."""
+"""Names and labels of the metrics, the methods that they count, and their values in shared memory."""
 
 import multiprocessing
 import os
+import re
 import sys
 
 import pytest
 
+from in_process import ANY_PORT, hurry_stop
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.lifecycle import State
+from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.telemetry.metrics import (
+    COUNTER,
+    HISTOGRAM,
     MAX_CALLS,
+    PROCESS_FAMILIES,
     REQUEST_BYTES,
+    SERVER_FAMILIES,
+    VALUES,
     SharedCounters,
+    list_methods,
     observe,
 )
 
+FAMILIES = (*PROCESS_FAMILIES, *SERVER_FAMILIES)
 METHODS = ("/a.service/First", "/a.service/Second")
+
+
+def test_metric_names_follow_the_prometheus_conventions():
+    for family in FAMILIES:
+        assert re.fullmatch(r"tensor_reshape_[a-z_]+", family.name)
+        assert family.shown_name.endswith("_total") == (family.kind == COUNTER), family.name
+        assert (family.kind == HISTOGRAM) == bool(family.buckets), family.name
+        assert family.kind != HISTOGRAM or family.name.endswith(("_seconds", "_bytes")), family.name
+        assert list(family.buckets) == sorted(set(family.buckets)), family.name
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+
+
+def test_states_of_running_calls_are_label_values():
+    assert [*VALUES["state"], "done"] == [state.name.lower() for state in State]
+
+
+def test_every_served_method_is_counted_by_the_metrics():
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
+    try:
+        served = set(runner._services[0].methods.names)
+    finally:
+        hurry_stop(runner)
+    assert served <= set(list_methods())
 
 
 def test_shared_counters_do_not_overlap_in_memory():
