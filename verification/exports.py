@@ -7,6 +7,7 @@ The newer exporter of torch 2.13 and 2.14, which is `dynamo` here, refuses two m
 program prints the reasons and continues.
 """
 
+import argparse
 import json
 import re
 import sys
@@ -289,6 +290,7 @@ _FAILED = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 
 def main() -> None:
     """Writes all exports, and prints one line for each."""
+    argparse.ArgumentParser("scripts/verify exports", description=__doc__).parse_args()
     warnings.simplefilter("ignore")
     FOLDER.mkdir(exist_ok=True)
     runs: dict[str, Any] = {}

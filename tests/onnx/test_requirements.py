@@ -88,6 +88,11 @@ def test_conditions_of_the_nodes_are_requirements_of_the_inputs(model: tuple[str
     assert report.is_good
 
 
+def test_requirements_of_two_branches_do_not_contradict():
+    report = check_model(parse(BRANCHES, "bool flag, float[n,12] x"), probe_seconds=0)
+    assert (report.verdict, report.contradiction) == (ModelVerdict.RESTRICTED, ())
+
+
 def test_wrong_head_count_without_a_free_item_accepts_only_empty_inputs():
     report = check(reshape(0, 0, 10, 64), "float[batch,seq,768] x")
     assert [(str(condition), node) for condition, node in report.contradiction] == [("batch*seq = 0", 0)]

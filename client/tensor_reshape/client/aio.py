@@ -293,11 +293,12 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
             except TensorReshapeError as error:
                 raise advise(error, call.method) from error.__cause__
 
-    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
+    async def _send(
+        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+    ) -> bytes:
         seconds, metadata = self._endpoint.begin_attempt(context)
         method = self._find_method(call.method)
-        # If a call does not wait, a service config of the caller may decide otherwise.
-        sent = method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=waits or None)
+        sent = method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=waits)
         return await _explain(sent)
 
     async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:

@@ -166,8 +166,14 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         """Creates the channel, which connects with the first call."""
 
     @abstractmethod
-    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
-        """Sends a call once and returns its response. If no server is connected, the call waits or fails at once."""
+    async def _send(
+        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+    ) -> bytes:
+        """Sends a call once and returns its response.
+
+        If no server is connected, the call waits or fails at once. If `waits` is None, a service config of the caller
+        decides, and by default the call fails.
+        """
 
     @abstractmethod
     async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:

@@ -396,7 +396,9 @@ class Client(BaseClient[BlockingInterceptor]):
             return raw
         return run_now(self._repeat(partial(self._send, call, context), attempts))
 
-    async def _send(self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool = False) -> bytes:
+    async def _send(
+        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+    ) -> bytes:
         send = self._transport.send_when_ready if waits else self._transport.send
         return send(call.method, call.request, *self._endpoint.begin_attempt(context))
 

@@ -1,9 +1,11 @@
 """The engine without a server: memory of calls and its limits, waiting and rejected calls, actions, and observers."""
 
+import gc
 import json
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from functools import partial
 
@@ -158,6 +160,21 @@ def test_stream_with_unsent_responses_reads_no_further_message():
     assert (stream.life.state, stream.reads) == (State.SENDING, READ_BELOW_UNSENT)
     stream.sent(1)
     assert (stream.life.state, stream.reads) == (State.RECEIVING, READ_BELOW_UNSENT + 1)
+
+
+def test_error_of_a_rejected_call_is_freed_without_the_garbage_collector():
+    engine = make(4, max_calls=1)
+    Caller(engine)
+    life = Lifecycle(NOBODY, METHOD)
+    gc.disable()
+    try:
+        with pytest.raises(LimitError) as caught:
+            engine.enter(life, find_source(OTHER))
+        error = weakref.ref(caught.value)
+        del caught
+        assert error() is None
+    finally:
+        gc.enable()
 
 
 def test_call_above_max_calls_is_rejected_until_one_ends():

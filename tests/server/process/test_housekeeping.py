@@ -30,6 +30,10 @@ def test_freed_memory_is_returned_when_calls_need_little_memory(memory: MemoryRe
     assert memory.check(QUIET_BYTES)
 
 
+def test_process_that_has_not_grown_returns_no_memory():
+    assert not MemoryReturner(QUIET_BYTES).check(0)
+
+
 def test_freed_memory_is_kept_while_calls_need_much_memory(memory: MemoryReturner):
     assert not memory.check(QUIET_BYTES + 1)
 

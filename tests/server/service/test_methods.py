@@ -22,7 +22,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.process import pools
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.server_info import describe_server
-from tensor_reshape.server.service.methods import ReshapeService, build_info_method
+from tensor_reshape.server.service.methods import MAX_CACHED_RESULT_BYTES, ReshapeService, build_info_method
 from tensor_reshape.wire import inference
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -210,6 +210,14 @@ def test_repeated_query_is_answered_without_decoding(asked: Asked):
         assert ask(b"plain") == ask(b"plain")
     assert asked.read == [b"plain"]
     assert (asked.lookups.misses, asked.lookups.hits) == (1, 3)
+
+
+def test_result_of_a_long_query_is_not_cached(asked: Asked):
+    size = MAX_CACHED_RESULT_BYTES - len(asked.infer_shape(b"plain"))
+    for raw, reads in ((b"plain".ljust(size), 1), (b"plain".ljust(size + 1), 2)):
+        asked.read.clear()
+        assert asked.infer_shape(raw) == asked.infer_shape(raw)
+        assert len(asked.read) == reads
 
 
 def test_ten_thousand_query_results_are_cached(asked: Asked, monkeypatch: pytest.MonkeyPatch):

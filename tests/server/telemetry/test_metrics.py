@@ -12,6 +12,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import State
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.telemetry.metrics import (
+    CALLS,
     COUNTER,
     HISTOGRAM,
     MAX_CALLS,
@@ -49,6 +50,15 @@ def test_every_served_method_is_counted_by_the_metrics():
     finally:
         hurry_stop(runner)
     assert served <= set(list_methods())
+
+
+def test_cleared_gauges_leave_the_counters():
+    counters = SharedCounters(METHODS)
+    calls = counters.cells[CALLS]["a.service", "First", "OK"]
+    calls[0] = 5.0
+    counters.set(MAX_CALLS, 5)
+    counters.clear_gauges()
+    assert (calls[0], counters.cells[MAX_CALLS][()][0]) == (5.0, 0.0)
 
 
 def test_shared_counters_do_not_overlap_in_memory():
