@@ -282,7 +282,7 @@ def _build_query(node: ReshapeNode, params: DimParams, operation: str) -> ShapeQ
 
 
 def _infer_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
-    """Infers the shapes of many queries in as few calls as possible.
+    """Infers the shapes of many queries in calls of up to 1,024 queries.
 
     If `data_from` refers to an earlier call, it is replaced by the shape from that answer.
     """
