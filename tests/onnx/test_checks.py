@@ -181,6 +181,16 @@ def test_symbolic_dim_products_propagate_through_other_onnx_nodes():
     assert str(find(make_computed(nodes, "y = Reshape(a, t)"))[1].answer) == "[384*N*S, 2]"
 
 
+def test_answers_reach_the_last_of_twenty_nodes_that_onnx_does_not_know():
+    nodes, data = "heads = Constant<value_ints=[0, -1, 12, 64]>() joined = Constant<value_ints=[0, -1, 768]>() ", "x"
+    for turn in range(20):
+        target = "joined" if turn % 2 else "heads"
+        nodes += f"r{turn} = Reshape({data}, {target}) c{turn} = Concat<axis=0>(r{turn}, r{turn}) "
+        data = f"c{turn}"
+    findings = find(parse(nodes, outputs=f"float[] {data}"))
+    assert [str(one.answer) for one in findings[-2:]] == ["[262144*N, S, 12, 64]", "[524288*N, S, 768]"]
+
+
 SIZES = st.integers(0, 4)
 ITEMS = ["n1", "m1", "k1", "nm", "rest", "copy", "sum", "half"]
 

@@ -1,9 +1,11 @@
 """Sizes that a check tries by itself, and what follows from them."""
 
+from typing import Any
+
 import pytest
 from onnx import parser
 
-from tensor_reshape.onnx import ModelReport, ModelVerdict, Verdict, check_model
+from tensor_reshape.onnx import ModelReport, ModelVerdict, Verdict, check_model, checks, probes
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
 POOLED = """g (float[b,3,h,w] x) => (float[] y) {
@@ -35,6 +37,32 @@ def test_node_that_rejects_sizes_without_a_condition_is_a_finding():
     )
     assert (report.verdict, report.requirements) == (ModelVerdict.RESTRICTED, ())
     assert str(report.failed_probes[0]).startswith("y fails for n=1: [1, 5] under [2, -1] rejected: shape[1] is -1: 5 ")
+
+
+def test_condition_of_an_input_with_a_default_explains_no_rejection():
+    """Probes give such an input no sizes."""
+    report = check(
+        """g (float[n,5] x, float[k] w) => (float[] y, float[] z) <float[4] w = {1, 2, 3, 4}> {
+            d = Shape<start=0,end=1>(x) three = Constant<value_ints=[3]>() one = Constant<value_ints=[1]>()
+            m = Mod(d, three) p = Add(m, one) r = Constant<value_ints=[-1]>() s = Concat<axis=0>(p, r)
+            t = Constant<value_ints=[-1, 2]>() y = Reshape(x, s) z = Reshape(w, t)
+        }"""
+    )
+    assert [str(one.condition) for one in report.requirements] == ["2 divides k"]
+    assert [one.label for one in report.failed_probes] == ["y"]
+
+
+def test_model_is_probed_once_if_no_probe_confirms_its_formulas(monkeypatch: pytest.MonkeyPatch):
+    calls: list[int] = []
+
+    def probe_and_count(*arguments: Any) -> probes.Probes:
+        calls.append(1)
+        return probes.probe(*arguments)
+
+    monkeypatch.setattr(checks, "probe", probe_and_count)
+    report = check(POOLED.replace("}", " t = Constant<value_ints=[0,150]>() z = Reshape(m, t) }"))
+    assert (report.base, len(calls)) == (None, 1)
+    assert "floor" not in str(report.findings[0])
 
 
 def test_base_point_satisfies_a_condition_with_formulas():

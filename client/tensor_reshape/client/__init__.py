@@ -3,7 +3,7 @@
 `Client` blocks and `AsyncClient` is for asyncio. Both have the same methods. All exceptions derive from
 `TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that this process or the server rejected the request.
 Both give the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the
-call. If a call raises a `ServiceError` or a subclass, the client received no response.
+call. A `ServiceError` or a subclass means that the call has no result, and no rule or limit rejected it.
 
 Importing this package and calling `infer_locally` need only the standard library. Other names, such as the clients,
 import gRPC and numpy on first use.

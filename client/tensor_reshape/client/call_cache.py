@@ -1,7 +1,7 @@
 """A cache of encoded requests, without the elements of their tensors.
 
-Most reshape calls have the same types and shapes as an earlier call. A cached call costs only one lookup, one join of
-bytes and one comparison. Invariants:
+Most reshape calls have the same types and shapes as an earlier call. Encoding a cached call and decoding its
+response cost only one lookup, one join of bytes and one comparison. Invariants:
 
 - Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
   other classes may define equality in any way. A call is therefore not cached if `_find_key` does not accept the types

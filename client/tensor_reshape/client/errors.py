@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # this import is only for type checkers, because importing an
 
 
 class ServiceError(TensorReshapeError):
-    """The call ended without a response, but the server did not reject the request.
+    """The call has no result, but no rule or limit rejected it.
 
     Attributes:
         code: the gRPC status code.

@@ -32,7 +32,7 @@ from tensor_reshape.client.errors import CallTimeoutError, ServiceError
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 
 PATIENCE_SECONDS = 10.0
-"""Total time that a call waits for servers that are lost or unreachable, within its deadline."""
+"""Total time that a call waits for lost or unreachable servers. It starts again when a server accepts a stream."""
 
 _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
 # gRPC reports one of these codes if a call ends without the status of a server, for example if a proxy resets the call.
@@ -47,9 +47,9 @@ _MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these retry settings are those of the 
 class RetryBudget:
     """A token bucket that limits retries, as in gRPC's retry throttling (gRFC A6).
 
-    Each client has one budget, which its threads share. A failed attempt takes a token, and a successful call returns a
-    tenth of a token. If half of the tokens or fewer are left, no call of the client is retried. An overloaded server
-    therefore receives few retries.
+    Each client has one budget, which its threads share. A failure that may be retried takes a token, and a successful
+    call returns a tenth of a token. If half of the tokens or fewer are left, such a failure is not retried. The first
+    loss of a server in a call takes no token. An overloaded server therefore receives few retries.
 
     Attributes:
         is_closed: whether the client is closed. A closed client retries no call.
@@ -101,12 +101,10 @@ class Attempts:
     def __init__(self, budget: RetryBudget, deadline: Deadline) -> None:
         """Starts without failures. Create this object before the first attempt, or directly after it has failed."""
         self.deadline = deadline
-        self._budget = budget  # all calls of the client share this retry budget
-        self._failures = 0  # this is the number of failed attempts, and the pause before the next attempt grows with it
-        # This is the number of times that a server was lost. The retry after the first loss does not use the retry
-        # budget.
+        self._budget = budget
+        self._failures = 0
         self._losses = 0
-        self._patience_seconds = PATIENCE_SECONDS  # the remaining patience
+        self._patience_seconds = PATIENCE_SECONDS
         # If the previous attempt failed because the server was overloaded, this attribute contains its error. The
         # stored error is a copy without a traceback, because a traceback refers to local variables and would keep the
         # caller's array in memory.
@@ -188,6 +186,6 @@ class Attempts:
 
 
 def _is_lost(error: ServiceError) -> bool:
-    """Whether a call has lost its server. If so, the status of the call is not from the server."""
+    """Whether a call has lost its server, which may have stopped, or may not have been reached."""
     is_reset = error.code in _RESET and any(words in error.message for words in _RESET_WORDS)
     return is_reset or error.code in _LOST

@@ -19,7 +19,9 @@ MAX_RANK = 64
 """The largest rank that numpy supports. A server's rank limit for Reshape-1 has this default and this maximum."""
 
 MAX_HEADER_BYTES = 64 * 1024
-"""The largest message, not counting its tensor bytes. A valid message with a tensor of rank 64 needs less than 4 KiB.
+"""The largest message, not counting its tensor bytes.
+
+A valid message with a tensor of rank 64 needs less than 4 KiB, unless its dims have names or ranges.
 """
 
 MAX_PROTOBUF_BYTES = 2**31 - 1
@@ -31,7 +33,10 @@ MAX_BATCH_ITEMS = 65536
 """
 
 LIGHT_HEADER_BYTES = 4 * 1024
-"""The largest valid message at rank 64, not counting its tensor bytes. A larger header is read on a worker thread."""
+"""The largest message that the receiving thread reads, not counting its tensor bytes.
+
+A query at rank 64 is smaller, unless its dims have names or ranges. A larger header is read on a worker thread.
+"""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024 + MAX_HEADER_BYTES
 """The default limit of received messages and of outputs: 16 MiB for the tensor, and the header.

@@ -1,11 +1,13 @@
 """Reads dims and shapes as people type and paste them: `2,3,-1`, `[N, 4, 2..8]`, `(2, 3)`, `...`.
 
-dim       "?" | number | bounds | product | product ":" bounds bounds    number ".." [number] product   factors with "*"
-and "/" between them, from left to right; it contains a name factor    number | name | call | "(" product ")" | "("
-formula ")"; after a name "^" power or "**" power name      word | "'" any text, with each quote in it doubled "'" call
-word "(" formulas with commas between them ")": a name, kept as it is word      letters, digits and underscores, not
-beginning with a digit; "." and "::" between two of them formula   words, numbers, calls and parentheses, with + - * /
-// % ** between them: a name, kept as it is
+    dim       "?" | number | bounds | product | product ":" bounds
+    bounds    number ".." [number]
+    product   factors with "*" and "/" between them, from left to right; it contains a name
+    factor    number | name | call | "(" product ")" | "(" formula ")"; after a name "^" power or "**" power
+    name      word | "'" any text, with each quote in it doubled "'"
+    call      word "(" formulas with commas between them ")": a name, kept as it is
+    word      letters, digits and underscores, not beginning with a digit; "." and "::" between two of them
+    formula   words, numbers, calls and parentheses, with + - * / // % ** between them: a name, kept as it is
 
 `4*C` and `N^2/(2*M)` are products of dims, so the rules can calculate with them. `seq + past`, `floor(height/8)` and
 `Max(1, N)` are treated as names, like `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that is the

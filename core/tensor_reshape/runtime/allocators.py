@@ -25,9 +25,9 @@ _BLOCK_BYTES = 128 * 1024
 def keep_freed_memory() -> bool:
     """Makes glibc keep the memory of large messages for later messages, in the whole process.
 
-    By default, glibc returns every freed buffer above 128 KiB to the system. Mapping and clearing a new buffer takes
-    longer than using it. This function raises the thresholds of glibc (`mallopt`) and lets threads share arenas.
-    The function `release_freed_memory` returns the memory to the system.
+    By default, glibc often returns large freed buffers to the system. Mapping and clearing a new buffer takes longer
+    than using it. This function raises the thresholds of glibc (`mallopt`) and lets threads share arenas. The function
+    `release_freed_memory` returns the memory to the system.
 
     Returns:
         True if the settings were changed. With a C library other than glibc, the result is False.

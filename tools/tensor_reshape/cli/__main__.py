@@ -62,7 +62,7 @@ def main() -> None:
         report(error, texts)
         code = choose_exit_code(error)
     except click.Abort:
-        code = 130  # this is the usual exit code after Ctrl-C
+        code = 130  # the usual exit code after Ctrl-C
     except Exception:
         from tensor_reshape.runtime.requirements import describe_unmet_requirements  # noqa: PLC0415 - a slow import
 

@@ -1,4 +1,4 @@
-"""Answers many shape queries, one per line, in as few calls as the server's limits allow.
+"""Answers many shape queries, one per line, in calls of up to 1,024 lines.
 
 A line may contain a tensor, which is reshaped on a server or in this process. Invariant: the output is always the bytes
 of a dense row-major array, even if the data has strides.

@@ -339,7 +339,7 @@ def check(
 class _ProfileFault(click.ClickException):
     """The shapes of a profile do not fit the model."""
 
-    exit_code = 2  # this is the exit code for wrong usage
+    exit_code = 2  # that of wrong usage
 
 
 def _list_models(path: Path) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.wire.json_messages import Json
 
 _MAX_SEED = 1_000_000  # short enough to be typed
-_DIFFERENT = 1  # this is the exit code of a run with differences
+_DIFFERENT = 1  # the exit code of a run with differences
 _EPILOG = """
 A PROGRAM reads cases from standard input, one JSON object a line, and writes one answer a line: in the same order, or
 in any order with the "id" of the case. A FUNCTION takes a case as a dict, and returns the answer as a dict.

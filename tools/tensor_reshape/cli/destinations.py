@@ -49,7 +49,7 @@ Fill = Callable[[Array | None, GiveBack], Array]
 Its second argument is a function to which it passes the number of bytes that have arrived.
 """
 
-_FILE_MODE = 0o666  # this is the mode of a new file before the umask is applied
+_FILE_MODE = 0o666  # the mode of a new file before the umask is applied
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """SIGHUP is sent when a terminal is closed or its connection is lost."""
 

@@ -266,7 +266,7 @@ def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
     stop = part.min + _NEAR if part.max is None else min(part.min + _NEAR, part.max + 1)
-    multiple = -(-part.min // volume) * volume  # this is the smallest multiple of the volume within the bounds
+    multiple = -(-part.min // volume) * volume  # the smallest multiple of the volume within the bounds
     for value in [*range(part.min, stop), multiple, *([] if part.max is None else [part.max])]:
         yield value
         yield from (value * one // other for one in ends for other in ends if value * one % other == 0)

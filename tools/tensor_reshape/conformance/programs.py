@@ -9,16 +9,17 @@ query. If the program answers, a later query has caused the first failure, and t
 Invariants:
 
 - Each case always gets exactly one reply. A failure is the reply to a case only if the program has failed while this
-  case was its only query.
+  case was its only query, or if the run has ended early.
 - If a program fails on every query, the run ends early. After several failures in a row, the program must answer a
   query that it has answered before. If the program fails to answer this query, its last failure is the reply to all
   remaining cases. If the program has never answered a query, a ProgramError is raised. A ProgramError is also raised if
   the program is silent when it gets all queries, and then is silent for a single query.
 - If a program answers each query independently, the replies do not depend on the number of processes.
-- The function `exchange_lines` always ends. It kills the program and all processes that the program has started in
-  three cases: if the program is silent for too long, if it writes too much output that is not an answer, or if the call
-  is cancelled. So no process of the program remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.
-- At most one line of standard output and the end of standard error are kept in memory.
+- The function `exchange_lines` always ends. It stops if the program has answered each line or has ended, is silent for
+  too long, or writes too much output that is not an answer, and if the call is cancelled. It then kills the process
+  group of the program. So no process of the group remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.
+  A process that the program has started in its own session is not killed.
+- In addition to the answers, at most one line of standard output and the end of standard error are kept in memory.
 - The standard input of the program is closed after the last line, so a program may read all queries before it answers.
 """
 
@@ -36,7 +37,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Case
-from tensor_reshape.conformance.verdicts import CaseVerdict
+from tensor_reshape.conformance.verdicts import MAX_QUOTED, CaseVerdict
 from tensor_reshape.wire.json_messages import Json
 
 _Result = TypeVar("_Result")
@@ -46,7 +47,6 @@ START_SECONDS = 30.0
 
 _MAX_FAILURES = 10
 _MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 8
-_MAX_QUOTED = 200
 _END_SIGNALS = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
 
 MAX_LINE_BYTES = 1 << 20
@@ -90,7 +90,7 @@ async def exchange_lines(
     Raises:
         OSError: the program cannot be started.
     """
-    # The program runs in its own session, so that all its processes can be killed, and Ctrl-C reaches only this
+    # The program runs in its own session, so that its process group can be killed, and Ctrl-C reaches only this
     # process.
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
@@ -254,10 +254,10 @@ class _Collector:
     def __init__(self, cases: Sequence[Case]) -> None:
         self.replies = dict[str, ProgramReply]()
         self.introduction: Json = {}
-        self.stray = ""  # this is the last output line that was not an answer
+        self.stray = ""  # the last output line that was not an answer
         # These test cases have no reply yet, in the order in which their queries were sent.
         self._waiting = {case.id: None for case in cases}
-        self._has_ids: bool | None = None  # this attribute is None before the first answer
+        self._has_ids: bool | None = None  # None before the first answer
 
     def receive(self, line: bytes) -> bool:
         """Takes a line. Returns whether the line is the reply to a case."""
@@ -297,8 +297,8 @@ class ProgramRunner:
         self.introduction: Json = {}
         self._command, self._seconds = command, seconds
         self._start_seconds = max(START_SECONDS, seconds)
-        self._answered: Case | None = None  # this attribute contains a case that the program has answered before
-        self._failures = 0  # this is the number of failures in a row
+        self._answered: Case | None = None  # a case that the program has answered before
+        self._failures = 0  # failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, ProgramReply]:
         """Returns the reply to each case, by the id of the case."""
@@ -324,7 +324,7 @@ class ProgramRunner:
     async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, ProgramReply], ProgramReply]:
         """Returns the replies of a new process, and the failure that applies to the cases without a reply."""
         collector, start = _Collector(cases), time.monotonic()
-        first: list[float] = []  # this list gets the time of the first reply
+        first: list[float] = []  # gets the time of the first reply
 
         def receive(line: bytes) -> bool:
             is_reply = collector.receive(line)
@@ -398,4 +398,4 @@ def _is_deep(value: object) -> bool:
 
 def _quote(line: bytes) -> str:
     text = line.decode(errors="replace").strip()
-    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."

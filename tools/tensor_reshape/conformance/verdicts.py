@@ -39,7 +39,7 @@ from tensor_reshape.wire.json_messages import Json, read_message
 
 _MAX_INSTANCES = 200
 _MAX_CANDIDATES = 3000
-_MAX_QUOTED = 200
+MAX_QUOTED = 200
 
 _KEYS = ("answer", "output", "rejection", "unsupported")
 _MAX_DIMS = 4096
@@ -112,7 +112,7 @@ def read_answer(record: Json) -> GivenAnswer:
     value = record[parts[0]]
     match parts[0]:
         case "unsupported":
-            return Unsupported(str(value)[:_MAX_QUOTED])
+            return Unsupported(str(value)[:MAX_QUOTED])
         case "rejection":
             return None
         case "output":
@@ -207,7 +207,7 @@ def judge(case: Case, record: Json) -> Judgement:
     try:
         answer = read_answer(record)
     except InvalidAnswerError as error:
-        return Judgement(CaseVerdict.GARBAGE, str(error)[:_MAX_QUOTED])
+        return Judgement(CaseVerdict.GARBAGE, str(error)[:MAX_QUOTED])
     right = read_answer(case.right)
     if isinstance(answer, Unsupported):
         return Judgement(CaseVerdict.UNSUPPORTED, answer.why)
@@ -226,7 +226,7 @@ def _judge_parts(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[
     if right.data is not None and answer.data is None:
         yield Judgement(CaseVerdict.WEAKER, "nothing was executed")
     elif right.data is not None and answer.data is not None and right.data != answer.data:
-        yield Judgement(CaseVerdict.WRONG_BYTES, f"the bytes are {answer.data.hex()[:_MAX_QUOTED]}")
+        yield Judgement(CaseVerdict.WRONG_BYTES, f"the bytes are {answer.data.hex()[:MAX_QUOTED]}")
     if answer.dims is None:
         yield AGREES if right.dims is None else Judgement(CaseVerdict.WEAKER, "its rank is unknown")
     elif right.dims is None:  # outputs with several ranks are possible
@@ -296,7 +296,7 @@ def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], known: fro
     for name, indexes in places.items():
         instances = islice(list_instances(question) if len(indexes) > 1 else (), _MAX_INSTANCES)
         if found := next((one for one in instances if len({one.output[index] for index in indexes}) > 1), None):
-            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dims {indexes} are not all {name[:_MAX_QUOTED]}: {found}")
+            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dims {indexes} are not all {name[:MAX_QUOTED]}: {found}")
 
 
 def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim) -> Iterator[Judgement]:

@@ -4,18 +4,20 @@ Invariants:
 
 - The query of a node uses the data shape that onnx infers. If onnx leaves a dim unknown and the data has the shape of
   another Reshape output, the query uses the answer for the other node. After each batch, the answers are written into
-  the model and onnx infers the shapes again, until no new dim is found. An answer for one node can therefore improve
-  the shapes of all later nodes.
+  the model and onnx infers the shapes again, until no new dim is found, or for ten seconds. An answer for one node can
+  therefore improve the shapes of all later nodes.
 - The declared shape of a Reshape output is never an input of the inference, because the answer is compared with it.
 - If a model computes a target item from dims, the item is usually a length, which is an output dim. If such an item can
   be 0, it may instead copy another dim in some runs of the model. An item that may copy is unknown in the query. onnx
   treats such an item as a length, so the shape that onnx infers for this output is not used.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import onnx
 
@@ -46,8 +48,9 @@ from tensor_reshape.rules.limits import MAX_RANK
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_MAX_ROUNDS = 8  # each round finds at least one more dim, and runs the shape inference of onnx once
-_MAX_ALL_ROUNDS = 64
+_ROUND_SECONDS = 10.0  # rounds begin in this time; each finds a dim, and runs the shape inference of onnx once
+_MIN_ROUNDS = 8  # these rounds are not limited by time
+_MAX_CORRECTIONS = 64  # rounds after which another node copies dims
 
 
 def check_model(source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: float = SECONDS) -> ModelReport:
@@ -134,18 +137,33 @@ def _load(source: ModelLike) -> ModelSource:
 
 def _check(source: ModelSource, ask: Ask, probe_seconds: float) -> tuple[ModelReport, DimParams]:
     """Checks a model. Formulas are used if probes confirm them."""
-    if probe_seconds:
-        params, report, is_wrong = _check_once(source, ask, probe_seconds, uses_formulas=True)
-        if not is_wrong:
-            return report, params
-    params, report, _ = _check_once(source, ask, probe_seconds, uses_formulas=False)
-    return report, params
+    rules = _apply_rules(source, ask, uses_formulas=bool(probe_seconds))
+    report = rules.report
+    if probe_seconds and report.findings:
+        probes = probe(rules.source, rules.params, report.requirements, probe_seconds)
+        if rules.params.formulas and (probes.base is None or is_contradicted(report, probes)):
+            rules = _apply_rules(source, ask, uses_formulas=False)
+        report = confirm(rules.report, probes, rules.stated, rules.params)
+    return add_origins(report, rules.source.model), rules.params
 
 
-def _check_once(
-    source: ModelSource, ask: Ask, probe_seconds: float, *, uses_formulas: bool
-) -> tuple[DimParams, ModelReport, bool]:
-    """Checks a model. Also returns whether no probe confirms its formulas, or one contradicts them."""
+class _Rules(NamedTuple):
+    """What the rules say about a model.
+
+    Attributes:
+        source: the expanded model.
+        params: the names of its dims.
+        stated: the shapes that the model declares.
+        report: the report without probes.
+    """
+
+    source: ModelSource
+    params: DimParams
+    stated: Mapping[Key, tuple[AnyDim, ...]]
+    report: ModelReport
+
+
+def _apply_rules(source: ModelSource, ask: Ask, *, uses_formulas: bool) -> _Rules:
     expanded = expand_model(source.model)
     params = _read_params(expanded, source.bounds)
     declared, stated = read_shapes(expanded, params), _read_declared(expanded, params)
@@ -165,18 +183,13 @@ def _check_once(
     ]
     names = _list_input_names(expanded, params)
     requirements, contradiction = find_requirements(nodes, answers, names, params.formulas)
-    is_wrong = False
     report = ModelReport(
         findings=tuple(findings),
         notes=tuple(filter(None, (note, source.note))),
         requirements=requirements,
         contradiction=contradiction,
     )
-    if probe_seconds and findings:
-        probes = probe(probed, params, requirements, probe_seconds)
-        is_wrong = bool(params.formulas) and (probes.base is None or is_contradicted(report, probes))
-        report = confirm(report, probes, stated, params)
-    return params, add_origins(report, expanded), is_wrong
+    return _Rules(probed, params, stated, report)
 
 
 def _read_declared(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[AnyDim, ...]]:
@@ -213,23 +226,28 @@ def _read_params(model: onnx.ModelProto, bounds: Mapping[str, Interval]) -> DimP
 def _infer_in_rounds(
     source: ModelSource, inferred: onnx.ModelProto, params: DimParams, ask: Ask, *, uses_formulas: bool
 ) -> tuple[list[ReshapeNode], list[Answer]]:
-    """Returns the Reshape nodes, and the answer for each of them, after as many rounds as find new dims.
+    """Returns the Reshape nodes, and the answer for each of them.
 
     onnx infers again after each round. The model of `source` has no shapes of Reshape outputs.
     """
-    least, corrected, model = None, set[Key](), source.model
-    for turn in range(_MAX_ALL_ROUNDS):
+    least, corrected, corrections, model = None, set[Key](), 0, source.model
+    deadline = time.monotonic() + _ROUND_SECONDS
+    for turn in count():
         nodes = find_reshape_nodes(inferred, params)
         answers = _infer_all([_build_query(node, params, source.operation) for node in nodes], ask)
-        count = sum(
+        unknown = sum(
             0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params) for answer in answers
         )
         # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
         # are therefore used only after onnx has received our result for this node.
         copying = {node.key for node in nodes if node.copying}
-        if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
+        if not copying <= corrected:
+            corrections += 1
+            if corrections > _MAX_CORRECTIONS:
+                break
+        elif unknown in {0, least} or (turn >= _MIN_ROUNDS and time.monotonic() >= deadline):
             return nodes, answers
-        least, corrected = count, corrected | copying
+        least, corrected = unknown, corrected | copying
         # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred
         # before.
         strip_shapes(model)
@@ -245,7 +263,7 @@ def _infer_in_rounds(
         if uses_formulas:
             add_symbols(inferred, model, params)
     message = (
-        f"the check needs more than {_MAX_ALL_ROUNDS} rounds, because too many targets are computed from the outputs "
+        f"the check needs more than {_MAX_CORRECTIONS} rounds, because too many targets are computed from the outputs "
         "of other Reshape nodes"
     )
     raise ModelError(message)
@@ -264,7 +282,7 @@ def _build_query(node: ReshapeNode, params: DimParams, operation: str) -> ShapeQ
 
 
 def _infer_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
-    """Infers the shapes of many queries in as few calls as possible.
+    """Infers the shapes of many queries in calls of up to 1,024 queries.
 
     If `data_from` refers to an earlier call, it is replaced by the shape from that answer.
     """

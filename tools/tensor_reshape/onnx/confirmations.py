@@ -106,7 +106,7 @@ def _explain(
 
 def _is_violated(requirement: Requirement, rejection: RejectedSizes) -> bool:
     condition = requirement.condition
-    return not condition.symbols <= rejection.sizes.keys() or not condition.holds(rejection.sizes)
+    return condition.symbols <= rejection.sizes.keys() and not condition.holds(rejection.sizes)
 
 
 def _list_moved_names(findings: Sequence[Finding], probes: Probes) -> Iterator[str]:

@@ -6,7 +6,8 @@ project, because onnx accepts [5, 3] to [4, 2].
 
 Invariants:
 
-- A shape that the model declares for an intermediate tensor or an output is never read.
+- A shape that the model declares for an intermediate tensor or an output is not read. The exception is an OpenVINO IR:
+  the output of a layer that onnx does not know has the shape in the file.
 - A tensor of more than MAX_ELEMENTS elements has no value, and weights in other files are never opened.
 - If a part of a shape or value is unknown, its `cause` names the first unknown node or input.
 - A failure is reported only if all shapes of the node's inputs are known, and the node runs for these sizes.
@@ -507,8 +508,7 @@ def _may_evaluate(node: _Node, outputs: Sequence[Tensor]) -> bool:
 def _is_odd(node: _Node, inputs: _Inputs) -> bool:
     """Whether the reference implementation computes another value than the standard.
 
-    It divides integers by 0. If a Slice goes backwards and starts before the first item, the standard moves its start
-    to the first item, and the reference implementation returns no items.
+    It does so for integers divided by 0, and for a Slice that `shape_values` also treats as unknown.
     """
     values = [None if one is None else one.value for one in inputs]
     if node.proto.op_type in {"Div", "Mod"}:

@@ -237,7 +237,7 @@ def _hold(item: AnyDim, limits: "np.iinfo[Any]" = _INTEGERS[onnx.TensorProto.INT
 
 
 def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the product."""
+    """Returns the product, or None if it is unknown."""
     if isinstance(one, int) and isinstance(other, int):
         return one * other
     left, right = _express(one), _express(other)
