@@ -167,7 +167,7 @@ REJECTED = [
     (build_request(target=f"[{-(2**63) - 1}]"), PARAMETER_INVALID, "parameters[shape]", "fit into INT64"),
     (build_with({"shape": {"int64_param": 6}}), PARAMETER_INVALID, "parameters[shape]", "must be a string"),
     (build_with({"special_zero": {"string_param": "true"}}), PARAMETER_INVALID, "parameters[special_zero]", "bool"),
-    (build_with({"special_zero": {}}), PARAMETER_INVALID, "parameters[special_zero]", "no such value"),
+    (build_with({"special_zero": {}}), PARAMETER_INVALID, "parameters[special_zero]", "no bool"),
     (build_flag(b"\0", flag=True), PARAMETER_INVALID, "special_zero", "'special_zero' is false, but the parameter"),
     (build_flag(b"\1", flag=False), PARAMETER_INVALID, "special_zero", "'special_zero' is false; send only one"),
     (build_flag(b"\2"), INPUT_INVALID, "inputs[1]", "input 'special_zero' is the byte 2; it must be 0"),

@@ -189,7 +189,7 @@ def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any: 
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
     if choice != f"{kind}_param":
-        message = f"parameters[{key}] must be a {kind}; the request has {choice or 'another value'}"
+        message = f"parameters[{key}] must be a {kind}; the request has {choice or f'no {kind}'}"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{key}]", key=key, have=choice)
     return getattr(parameters[key], choice)
 
