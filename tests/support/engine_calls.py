@@ -15,7 +15,7 @@ from tensor_reshape.server.calls.results import OK, CallResult
 from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.engine import Engine
-from tensor_reshape.server.engine.lifecycle import Actions, Journal, Lifecycle, ServedCall
+from tensor_reshape.server.engine.lifecycle import Actions, CallHandler, Journal, Lifecycle
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 
 MESSAGE = 1024
@@ -40,7 +40,7 @@ class Clock:
         return self.now
 
 
-class Caller(ServedCall):
+class Caller(CallHandler):
     """A call that has been entered, and its recorded actions.
 
     Attributes:
@@ -180,7 +180,7 @@ class RecordedEngine(Engine):
         if isinstance(value, partial | MethodType):
             action: Any = value.func if isinstance(value, partial) else value
             owner = action.__self__
-            number = next(number for life, number in self._numbers.items() if owner in {life.info, life.served})
+            number = next(number for life, number in self._numbers.items() if owner in {life.info, life.handler})
             return f"{number} {action.__name__}"
         if isinstance(value, Source | CallResult):
             return {type(value).__name__.lower(): list(value)}
@@ -206,7 +206,7 @@ def replay(lines: Iterable[str], config: Config) -> list[str]:
 def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - a JSON value
     match value:
         case {"call": int(number)}:
-            return calls.setdefault(number, Lifecycle(ServedCall(), "/a.service/Method"))
+            return calls.setdefault(number, Lifecycle(CallHandler(), "/a.service/Method"))
         case {"bytes": int(size)}:
             return bytes(size)
         case {"source": [str(address), str(connection)]}:

@@ -316,9 +316,9 @@ def test_exception_in_one_engine_action_does_not_stop_others(fails_at: str, capl
 
 def test_state_of_a_call_that_is_over_keeps_no_handler():
     caller = Caller(make(4))
-    assert caller.life.served is caller
+    assert caller.life.handler is caller
     caller.leave()
-    assert caller.life.served is NOBODY
+    assert caller.life.handler is NOBODY
 
 
 class Recorder:

@@ -12,7 +12,7 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.results import OK
 from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, Lifecycle, ServedCall
+from tensor_reshape.server.engine.lifecycle import READ_BELOW_UNSENT, CallHandler, Lifecycle
 
 MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE
@@ -24,7 +24,7 @@ peers = st.sampled_from([*(f"ipv4:10.0.0.{host}:{port}" for host in (1, 2, 3) fo
 picks = st.integers(0, 2**16)
 
 
-class ModelCall(ServedCall):
+class ModelCall(CallHandler):
     """One call, and its expected memory.
 
     Attributes:

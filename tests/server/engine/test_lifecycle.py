@@ -4,10 +4,10 @@ import pytest
 
 from tensor_reshape.server.engine.lifecycle import (
     TRICKLE_BYTES_PER_SECOND,
+    CallHandler,
     Event,
     IllegalEventError,
     Lifecycle,
-    ServedCall,
     State,
 )
 
@@ -67,7 +67,7 @@ MOVES: dict[State, dict[State, set[Event]]] = {
 
 
 def make(state: State = State.NEW) -> Lifecycle:
-    life = Lifecycle(ServedCall(), METHOD)
+    life = Lifecycle(CallHandler(), METHOD)
     life.state = state
     return life
 

@@ -200,7 +200,7 @@ def test_cancelled_call_is_freed_before_its_queued_work_runs(path: str):
         served.check_nothing_is_held()
         assert connection.call(path, b"message").is_ok  # the thread that receives calls has continued
         (life,) = pool.lives
-        assert not isinstance(life.served, ServiceCall)
+        assert not isinstance(life.handler, ServiceCall)
         pool.kept.pop()()  # the kept work does nothing
 
 

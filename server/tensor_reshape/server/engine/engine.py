@@ -305,7 +305,7 @@ class Engine:
             life.stop_clock(now)
             self._budget.update(life)
             if not size:
-                return (life.served.start_work, *self._grant())
+                return (life.handler.start_work, *self._grant())
             if self._processing.take(life.source, size):
                 return (self._start_work(life, size), *self._grant())
             life.claim = self._processing.claim(life.source, size, life)
@@ -339,7 +339,7 @@ class Engine:
             life.unsent += len(responses)
             life.unsent_bytes += size
             self._budget.update(life)
-            return (life.served.start_send, *self._grant(), *self._read_if_due(life))
+            return (life.handler.start_send, *self._grant(), *self._read_if_due(life))
 
     def sent(self, life: Lifecycle, size: int) -> Actions:
         """Records that a stream's response of `size` bytes was sent, and reads the next message if that is now due."""
@@ -438,7 +438,7 @@ class Engine:
             for life in resting:
                 life.move(Event.ABORT, result=_STOPPED)
                 self._withdraw(life)
-            return [partial(life.served.drop, None) for life in resting]
+            return [partial(life.handler.drop, None) for life in resting]
 
     def perform(self, actions: Actions) -> None:
         """Performs the actions of an event, on the thread that reported the event."""
@@ -458,7 +458,7 @@ class Engine:
         )
 
     def _abort(self, life: Lifecycle, rejection: LimitError, now: float) -> Callable[[], None]:
-        end = life.served.drop if life.ignores_rejections else life.served.abort
+        end = life.handler.drop if life.ignores_rejections else life.handler.abort
         life.move(Event.ABORT, result=CallResult(rejection.code_name, str(rejection.reason)))
         life.since = now  # the stall timeout restarts, because the client needs time to receive the error
         self._withdraw(life)
@@ -481,7 +481,7 @@ class Engine:
         life.move(_READ)
         life.reading = self._budget.read_cost
         life.holdings = (life.holdings[0] + life.reading, life.holdings[1])
-        return life.served.start_read
+        return life.handler.start_read
 
     def _start_work(self, life: Lifecycle, size: int) -> Callable[[], None]:
         """Records the memory that the processing pool gave to a call. This pool now also counts the call's messages."""
@@ -489,7 +489,7 @@ class Engine:
         life.holdings = (life.holdings[0], life.holdings[1] + size)
         life.move(Event.GRANT)
         self._budget.update(life)
-        return life.served.start_work
+        return life.handler.start_work
 
     def _grant(self) -> Actions:
         """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
@@ -516,7 +516,7 @@ class Engine:
         self._budget.update(life)
         # The HTTP/2 stream of the call stays open until its handler is freed. Now the handler is freed as soon as its
         # method that has reported the event returns.
-        life.served = NOBODY
+        life.handler = NOBODY
         return self._grant() if life.info is None else (life.info.leave, *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:

@@ -13,7 +13,7 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
 - `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
 - A call ends once. If an event arrives after the end of a call was decided, the event does not change the call. Such
   late events are not bugs, because threads, the transport and the client do not wait for each other.
-- Handlers (`ServedCall`) perform the actions that the engine returns, and keep only their transport's state.
+- Handlers (`CallHandler`) perform the actions that the engine returns, and keep only their transport's state.
 - If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
 
@@ -213,7 +213,7 @@ class IllegalEventError(TensorReshapeError):
     """The state of a call does not allow an event, which is a bug of the server."""
 
 
-class ServedCall:
+class CallHandler:
     """The actions that the engine requests, and the work of a worker thread, as methods which do nothing by default.
 
     A handler overrides them. Any thread may call these methods, without holding the engine's lock.
@@ -241,13 +241,13 @@ class ServedCall:
         """
 
 
-NOBODY = ServedCall()
+NOBODY = CallHandler()
 """The handler of a call that has none."""
 
 Actions: TypeAlias = Sequence[Callable[[], None]]
 """The actions that follow from an event, in the order in which they must be performed.
 
-An action is a method of `ServedCall`, with its argument if it has one, or `CallInfo.leave`.
+An action is a method of `CallHandler`, with its argument if it has one, or `CallInfo.leave`.
 """
 
 
@@ -266,7 +266,7 @@ class Lifecycle:
     """The state of one call.
 
     Attributes:
-        served: the handler, which performs the actions, or `NOBODY` as soon as the call is over.
+        handler: the handler, which performs the actions, or `NOBODY` as soon as the call is over.
         method: the full method path.
         source: the address and connection of the client, which are set when the call is entered.
         info: the facts about the call, which are set before the call is entered if a gate or an observer needs them.
@@ -292,7 +292,7 @@ class Lifecycle:
             one.
     """
 
-    served: ServedCall
+    handler: CallHandler
     method: str
     info: CallInfo | None = None
     journals: tuple[Journal, ...] = ()

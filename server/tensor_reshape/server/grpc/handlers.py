@@ -20,7 +20,7 @@ from tensor_reshape.server.calls.statuses import (
     reject_empty_call,
     reject_large_message,
 )
-from tensor_reshape.server.engine.lifecycle import Lifecycle, ServedCall, State
+from tensor_reshape.server.engine.lifecycle import CallHandler, Lifecycle, State
 from tensor_reshape.server.grpc.calls import CoreCall, NewCall
 from tensor_reshape.server.grpc.services import Service
 from tensor_reshape.server.service.method_tables import StreamMethod, UnaryMethod, Watch, WatchMethod, Work
@@ -47,7 +47,7 @@ class RefusedCall(CoreCall):
         self.finish(self._status)
 
 
-class ServiceCall(CoreCall, ServedCall):
+class ServiceCall(CoreCall, CallHandler):
     """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
 
     # The default values are class attributes, because most calls never set these attributes.
@@ -64,7 +64,7 @@ class ServiceCall(CoreCall, ServedCall):
         CoreCall.__init__(self, method.name, new)
         self._service = service
         self._engine = service.engine
-        self._served = method
+        self._method = method
         self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
@@ -83,10 +83,10 @@ class ServiceCall(CoreCall, ServedCall):
             self._reject(error)
 
     start_read = CoreCall.receive
-    """Starts to receive a message (see `ServedCall`)."""
+    """Starts to receive a message (see `CallHandler`)."""
 
     def start_work(self) -> None:
-        """Queues the received message for a worker thread (see `ServedCall`)."""
+        """Queues the received message for a worker thread (see `CallHandler`)."""
         try:
             # The queue of the thread pool contains the `Lifecycle` of the call instead of its handler. If the call ends
             # while it is queued, the `Lifecycle` drops the handler. The queue therefore never keeps the message of an
@@ -97,13 +97,13 @@ class ServiceCall(CoreCall, ServedCall):
             self.on_bug(error)
 
     def abort(self, rejection: LimitError) -> None:
-        """Ends the call with an error, which can be sent even while a message is arriving (see `ServedCall`)."""
+        """Ends the call with an error, which can be sent even while a message is arriving (see `CallHandler`)."""
         failure = build_failure(rejection, self.info)
         self._log(failure.result, detail=rejection.message)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once, with a status without details (see `ServedCall`)."""
+        """Cancels the call at once, with a status without details (see `CallHandler`)."""
         if rejection is not None:
             self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
             self.cancel(encode_brief_rejection(rejection))
@@ -177,13 +177,13 @@ class ServiceCall(CoreCall, ServedCall):
 
 
 def _work_on(life: Lifecycle) -> None:
-    life.served.do_work()
+    life.handler.do_work()
 
 
 class UnaryCall(ServiceCall):
     """One call of a unary method."""
 
-    _served: UnaryMethod
+    _method: UnaryMethod
 
     def on_message(self, raw: bytes | None) -> None:
         """Processes a small message, or queues a larger message for a worker thread (see `CoreCall`)."""
@@ -192,7 +192,7 @@ class UnaryCall(ServiceCall):
                 self._reject_missing_message()
             return
         try:
-            response = self._served.respond_light(raw)
+            response = self._method.respond_light(raw)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             if self._engine.message_received(self._life, len(raw)):
                 self._reject(error)
@@ -207,13 +207,13 @@ class UnaryCall(ServiceCall):
             if is_first:
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, len(raw)):
-            self._message, self._work = raw, self._served.find_work(raw)
+            self._message, self._work = raw, self._method.find_work(raw)
             self.detect_disconnect()
             self._engine.perform(self._engine.request_work(self._life))
 
     def _process(self, raw: bytes) -> None:
         try:
-            response = self._served.respond(raw, lambda: self._life.is_over)
+            response = self._method.respond(raw, lambda: self._life.is_over)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
         else:
@@ -225,7 +225,7 @@ class UnaryCall(ServiceCall):
 class StreamCall(ServiceCall):
     """One call of a streaming method."""
 
-    _served: StreamMethod
+    _method: StreamMethod
 
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
@@ -258,7 +258,7 @@ class StreamCall(ServiceCall):
             if not takes_long and self._engine.fits(self._life, len(raw)):
                 self._process(raw)
             else:
-                self._message, self._work = raw, self._served.find_work(raw)
+                self._message, self._work = raw, self._method.find_work(raw)
                 self._engine.perform(self._engine.request_work(self._life, needed_bytes))
 
     def _process(self, raw: bytes) -> None:
@@ -274,7 +274,7 @@ class StreamCall(ServiceCall):
         self._engine.perform(self._engine.respond(self._life, responses, moved))
 
     def start_send(self) -> None:
-        """Sends the next response, or the status after the last response (see `ServedCall`)."""
+        """Sends the next response, or the status after the last response (see `CallHandler`)."""
         with self.lock:
             if self.is_sending or not self.is_active:
                 return  # `on_sent` will call `start_send` again when the current message is sent
@@ -308,7 +308,7 @@ class WatchCall(ServiceCall):
     In the engine, a watch call is WORKING after the arrival of its message, so it has no stall timeout.
     """
 
-    _served: WatchMethod
+    _method: WatchMethod
     _watch: Watch | None = None  # the watch that the request message opens, or None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
@@ -320,7 +320,7 @@ class WatchCall(ServiceCall):
             self._reject_missing_message()
             return
         try:
-            self._watch = self._served.open(raw, self.send_update, self._life.source)
+            self._watch = self._method.open(raw, self.send_update, self._life.source)
         except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._reject(error)
             return
@@ -329,7 +329,7 @@ class WatchCall(ServiceCall):
         self._engine.perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:
-        """Sends the first status (see `ServedCall`)."""
+        """Sends the first status (see `CallHandler`)."""
         if self._engine.begin_work(self._life):
             self.send_update()
 
