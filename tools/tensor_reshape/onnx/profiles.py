@@ -103,7 +103,7 @@ def _bind_inputs(graph: onnx.GraphProto, shapes: ProfileShapes, params: DimParam
     for field, dim, size in given:
         bound_name = find_name(dim)
         if bound_name is not None and sizes.setdefault(bound_name, size) != size:
-            raise ProfileError(f"{field} is {size}; the profile already has {bound_name} = {sizes[bound_name]}")
+            raise ProfileError(f"{field} is {size}; the profile already has {format_dim(dim)} = {sizes[bound_name]}")
     for field, dim, size in given:
         _solve_product(field, dim, size, sizes)
     for field, dim, size in given:

@@ -230,9 +230,10 @@ class Engine:
         observers = choose_observers(self._observers, metadata)
         if observers or self._gates:
             life.info = info = find_info()
-            record = CallRecord(info, time.monotonic())
-            life.journals = (record,) if observers else ()
-            begin_observers(observers, record)
+            if observers:
+                record = CallRecord(info, time.monotonic())
+                life.journals = (record,)
+                begin_observers(observers, record)
 
     def enter(self, life: Lifecycle, source: Source) -> Actions:
         """Begins a call, which reads its first message as soon as there is memory.
