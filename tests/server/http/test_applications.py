@@ -34,7 +34,7 @@ from tensor_reshape.server.http import applications
 from tensor_reshape.server.http.applications import Application, read_files
 from tensor_reshape.server.http.asgi import HttpRequest, Message, Reply
 from tensor_reshape.server.http.commands import build_from_environment
-from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
+from tensor_reshape.server.http.transcoder import MAX_QUERY_BODY_BYTES
 from tensor_reshape.server.telemetry.metrics import (
     BUDGET_BYTES,
     CALL_DURATION,
@@ -438,7 +438,7 @@ def test_drawing_of_malformed_json_is_rejected(address: str):
 
 
 def test_drawing_has_the_size_limit_of_a_query(address: str):
-    assert post(address, "a" * MAX_QUESTION_BYTES, DRAWING).code == 413
+    assert post(address, "a" * MAX_QUERY_BODY_BYTES, DRAWING).code == 413
 
 
 def test_drawing_counts_as_a_query():

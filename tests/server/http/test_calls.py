@@ -35,7 +35,7 @@ from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reaso
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.http import asgi, calls, transcoder
 from tensor_reshape.server.http.calls import Admission, Place
-from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES
+from tensor_reshape.server.http.transcoder import MAX_QUERY_BODY_BYTES
 from tensor_reshape.server.service.method_tables import QUERY_THREADS, IsOver, Work
 from waits import await_that
 
@@ -133,7 +133,7 @@ def test_accepted_body_is_requested_with_100_continue(address: str):
         assert read_answer(connection)[0] == 200
 
 
-@pytest.mark.parametrize("length", [MAX_QUESTION_BYTES + 1, 10**10 - 1, 10**11], ids=str)
+@pytest.mark.parametrize("length", [MAX_QUERY_BODY_BYTES + 1, 10**10 - 1, 10**11], ids=str)
 def test_body_above_the_limit_is_not_requested(address: str, length: int):
     with connect(address) as connection:
         connection.sendall(write_request(b"", b"Expect: 100-continue", length=length))
@@ -145,11 +145,11 @@ def test_body_above_the_limit_is_not_requested(address: str, length: int):
 @pytest.mark.usefixtures("hasty")
 def test_body_above_the_limit_is_rejected_before_it_arrives(address: str):
     with connect(address) as connection:
-        connection.sendall(write_request(length=MAX_QUESTION_BYTES + 1))
+        connection.sendall(write_request(length=MAX_QUERY_BODY_BYTES + 1))
         answer = receive_all(connection)
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"connection: close\r\n" in answer
-    assert f"at least {MAX_QUESTION_BYTES + 1} bytes, but the limit is {MAX_QUESTION_BYTES}".encode() in answer
+    assert f"at least {MAX_QUERY_BODY_BYTES + 1} bytes, but the limit is {MAX_QUERY_BODY_BYTES}".encode() in answer
 
 
 def test_chunked_body_is_answered(address: str):

@@ -23,10 +23,10 @@ from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.server.http.asgi import HttpRequest
 from tensor_reshape.server.http.transcoder import (
     LIGHT_JSON_BYTES,
-    MAX_BATCH_BYTES,
+    MAX_BATCH_BODY_BYTES,
     MAX_JSON_BYTES,
     MAX_JSON_PARTS,
-    MAX_QUESTION_BYTES,
+    MAX_QUERY_BODY_BYTES,
     Rpc,
     build_rpcs,
     decode_json,
@@ -209,7 +209,7 @@ def test_body_must_be_json_or_protobuf_without_compression(address: str, headers
     assert request(address, "POST", INFER_PATH, write_json(QUESTION), headers).code == code
 
 
-@pytest.mark.parametrize(("path", "limit"), [(INFER_PATH, MAX_QUESTION_BYTES), (BATCH_PATH, MAX_BATCH_BYTES)])
+@pytest.mark.parametrize(("path", "limit"), [(INFER_PATH, MAX_QUERY_BODY_BYTES), (BATCH_PATH, MAX_BATCH_BODY_BYTES)])
 def test_query_has_its_own_size_limit(address: str, path: str, limit: int):
     json_type = {"content-type": "application/json"}
     assert request(address, "POST", path, b"{}".ljust(limit), json_type).code != 413
@@ -314,7 +314,7 @@ def test_malformed_json_query_is_rejected():
     for _ in range(sys.getrecursionlimit() // 2):
         deep = {"data": deep}
     for body in (
-        b"", b"[]", b"null", b'"', b"\xff", b"{", b'{"operation":1,"operation":1}', b"[" * MAX_QUESTION_BYTES,
+        b"", b"[]", b"null", b'"', b"\xff", b"{", b'{"operation":1,"operation":1}', b"[" * MAX_QUERY_BODY_BYTES,
         b'{"data":' * 8000, b'{"operation":' + b"9" * 60000 + b"}", write_json(deep),
     ):  # fmt: skip
         assert reject(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED

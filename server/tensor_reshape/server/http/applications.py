@@ -46,7 +46,7 @@ from tensor_reshape.server.http.calls import (
     send_reply,
 )
 from tensor_reshape.server.http.inference import InferenceRoutes, split_path
-from tensor_reshape.server.http.transcoder import MAX_QUESTION_BYTES, build_rpcs, decode_json
+from tensor_reshape.server.http.transcoder import MAX_QUERY_BODY_BYTES, build_rpcs, decode_json
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.security.access import Access
@@ -276,7 +276,7 @@ class Application:
     def _prepare_drawing(self, request: HttpRequest) -> Exchange:
         """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
         del request
-        size = MAX_QUESTION_BYTES
+        size = MAX_QUERY_BODY_BYTES
         return Exchange(INFER_SHAPE.path, self._draw, size, json_bytes=size, work=Work.QUERIES)
 
     def _draw(self, body: bytes, is_over: IsOver | None) -> Reply | None:

@@ -13,7 +13,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.http.asgi import BINARY_TYPE, LENGTH_HEADER, HttpRequest, Reply, reply_json
 from tensor_reshape.server.http.calls import Exchange, HttpRoute
-from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUESTION_BYTES
+from tensor_reshape.server.http.transcoder import LIGHT_JSON_BYTES, MAX_JSON_BYTES, MAX_QUERY_BODY_BYTES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.json_bodies import read_infer_request, write_infer_response
 from tensor_reshape.server.oip.messages import find_class, find_path
@@ -86,7 +86,7 @@ class InferenceRoutes:
             )
             return reply_json(HTTPStatus.OK, described[field] if field else described)
 
-        return Exchange(find_path(name), write, MAX_QUESTION_BYTES)
+        return Exchange(find_path(name), write, MAX_QUERY_BODY_BYTES)
 
     def _prepare_infer(self, request: HttpRequest) -> Exchange:
         is_json, error = LENGTH_HEADER.encode() not in request.headers, None
@@ -95,7 +95,7 @@ class InferenceRoutes:
             text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
             error = LimitError.of(Reason.MESSAGE_TOO_LARGE, text)
         model = split_path(request.path)[1]
-        work = Work.NUMBERS if is_json or json_length > MAX_QUESTION_BYTES else Work.TENSORS
+        work = Work.NUMBERS if is_json or json_length > MAX_QUERY_BODY_BYTES else Work.TENSORS
         return Exchange(
             find_path("ModelInfer"),
             partial(self._infer, model, None if is_json else json_length),

@@ -27,10 +27,10 @@ from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.json_messages import decode_text, parse_json, read_message, write_message
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, SERVER_INFO
 
-MAX_QUESTION_BYTES = 64 * 1024
+MAX_QUERY_BODY_BYTES = 64 * 1024
 """The maximum size of a query in bytes. The JSON of a query of rank 64 with long names and bounds has about 30 KiB."""
 
-MAX_BATCH_BYTES = 1024 * 1024
+MAX_BATCH_BODY_BYTES = 1024 * 1024
 """The maximum size of a batch in bytes."""
 
 LIGHT_JSON_BYTES = 1024
@@ -45,8 +45,8 @@ MAX_JSON_PARTS = 16 * 1024
 _TIMEOUT = b"connect-timeout-ms"
 _LONG_MILLISECONDS = 10**9  # without the header, for which the deadline of the server applies
 _LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is copied and decoded
-_SMALL = {INFER_SHAPE.path: MAX_QUESTION_BYTES, SERVER_INFO.path: MAX_QUESTION_BYTES}
-_SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
+_SMALL = {INFER_SHAPE.path: MAX_QUERY_BODY_BYTES, SERVER_INFO.path: MAX_QUERY_BODY_BYTES}
+_SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BODY_BYTES}
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
@@ -75,7 +75,7 @@ class Rpc(NamedTuple):
         """Returns the call of a request."""
         is_json, error, path = request.content_type == JSON_TYPE, _find_error(request), self.method.name
         seconds = min(CALL_SECONDS, request.find_number(_TIMEOUT, _LONG_MILLISECONDS) / 1000)
-        max_bytes = _SMALL.get(path, self.max_bytes if not is_json else 4 * self.max_bytes // 3 + MAX_QUESTION_BYTES)
+        max_bytes = _SMALL.get(path, self.max_bytes if not is_json else 4 * self.max_bytes // 3 + MAX_QUERY_BODY_BYTES)
         return Exchange(
             path,
             partial(self.respond, is_json),
