@@ -19,18 +19,18 @@ _FLAGS_COLUMN, _UNIX_INODE_COLUMN = 3, 6  # columns of /proc/net/unix
 
 
 def find_engine(pid: int) -> str:
-    """Returns the engine that the kernel says waits for the connections. gRPC's core has an epoll instance for each.
+    """Returns the engine that the kernel says waits for the connections. gRPC's core has epoll instances for each.
 
     The polling engine makes its instance when grpc is imported, and the event engine when the server is created. So the
-    lower descriptor belongs to the polling engine.
+    lowest descriptor belongs to the polling engine.
     """
     descriptors = read_descriptors(pid)
     listening = {number for number, what in descriptors.items() if what in _list_listening(pid)}
-    polling, event = sorted(number for number, what in descriptors.items() if what == "anon_inode:[eventpoll]")
+    polling, *events = sorted(number for number, what in descriptors.items() if what == "anon_inode:[eventpoll]")
     assert listening, descriptors
     if listening <= _list_watched(pid, polling):
         return "polling"
-    assert listening <= _list_watched(pid, event), descriptors
+    assert any(listening <= _list_watched(pid, event) for event in events), descriptors
     return "event"
 
 
