@@ -363,16 +363,16 @@ def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> ProgramRe
     """Returns the reply to the case during which an exchange ended."""
     last = outcome.tail.splitlines()[-1:] or [""]
     details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
-    failure, why = outcome.end or CaseVerdict.GARBAGE, "the program ended without an answer"
-    if failure is CaseVerdict.HANG:
-        why = f"no answer in {seconds:g} s"
-    elif failure is CaseVerdict.GARBAGE:
-        why = "too many lines that are not answers"
+    if outcome.end is CaseVerdict.HANG:
+        failure, why = CaseVerdict.HANG, f"no answer in {seconds:g} s"
+    elif outcome.end is CaseVerdict.GARBAGE:
+        failure, why = CaseVerdict.GARBAGE, "too many lines that are not answers"
     elif outcome.code:
         names = {-number: number.name for number in signal.Signals}
         why = f"exit code {outcome.code}" if outcome.code > 0 else names.get(outcome.code, f"signal {-outcome.code}")
+        failure = CaseVerdict.CRASH
     else:
-        failure = CaseVerdict.GARBAGE
+        failure, why = CaseVerdict.GARBAGE, "the program ended without an answer"
     return ProgramReply(None, failure, f"{why}{details}")
 
 

@@ -356,9 +356,11 @@ class Interpreter:
 
     def _constant(self, node: _Node, _inputs: _Inputs, _step: _Step) -> Sequence[Tensor]:
         if () not in node.results:
-            stored, array = node.attributes.get("value"), read_constant(node.attributes)
-            unknown = Tensor(cause=node.label) if stored is None else _read_tensor(stored.t)
-            node.results[()] = [unknown if stored is not None or array is None else _hold(array)]
+            if "value" in node.attributes:
+                node.results[()] = [_read_tensor(node.attributes["value"].t)]
+            else:
+                array = read_constant(node.attributes)
+                node.results[()] = [Tensor(cause=node.label) if array is None else _hold(array)]
         return node.results[()] or ()
 
     def _branch(self, node: _Node, inputs: _Inputs, step: _Step) -> Sequence[Tensor]:

@@ -116,6 +116,8 @@ def read_constant(attributes: Attributes) -> np.ndarray[Any, Any] | None:
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
     """Returns the integers of a constant in the model, or None if it has too many items or another type."""
+    if tensor.data_type not in _INTEGERS or prod(tensor.dims) > MAX_ITEMS:  # decoding a large weight takes time
+        return None
     return _make_integers(read_array(tensor))
 
 

@@ -241,7 +241,7 @@ class Application:
         self._check_origin(request)
         if request.method == "OPTIONS" and request.find(b"origin").lower() in self._origins:
             return Reply(HTTPStatus.NO_CONTENT, (b"",), "")
-        path, _ = split_path(request.path)
+        path, request.model = split_path(request.path)
         if path not in self._routes:
             raise HttpError(HTTPStatus.NOT_FOUND, "UNIMPLEMENTED", "this server has no such path")
         method, route = self._routes[path]

@@ -91,6 +91,7 @@ class HttpRequest:
         method: the HTTP method. HEAD is GET, because the server omits the body of its response.
         path: the path, without escapes.
         headers: the values of the headers, by their names in lower case. The last value of a name counts.
+        model: the name and the version of a model in the path; empty for other paths.
         reply_headers: further headers of the response.
         is_read: whether the rest of the body is not needed, for example because the whole body has arrived.
     """
@@ -101,6 +102,7 @@ class HttpRequest:
         self.method: str = "GET" if scope["method"] == "HEAD" else scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.model: Mapping[str, str] = {}
         self.reply_headers: Mapping[str, str] = {}
         self.is_read = False
 

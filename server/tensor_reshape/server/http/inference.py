@@ -5,7 +5,7 @@ over REST like a call over gRPC.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 
@@ -26,7 +26,7 @@ from tensor_reshape.wire.json_messages import describe_message
 from tensor_reshape.wire.tensors import TensorView
 
 _MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
-_ANY = "any model"  # stands for the path of a model, and is no path itself
+_ANY = "any model"  # the key of the path of each model
 _PATHS = {
     "/v2": ("GET", "ServerMetadata", ""),
     "/v2/models/stats": ("GET", "ModelStatistics", ""),
@@ -78,7 +78,7 @@ class InferenceRoutes:
         """Returns the call of a method whose request has only the name and the version of a model."""
 
         def write(_body: bytes, _is_over: IsOver | None) -> Reply:
-            message = find_class(f"{name}Request")(**split_path(request.path)[1])
+            message = find_class(f"{name}Request")(**request.model)
             described = describe_message(
                 self._responds[name](message),
                 preserving_proto_field_name=True,
@@ -94,7 +94,7 @@ class InferenceRoutes:
         if json_length > MAX_JSON_BYTES:
             text = f"the JSON has more than {MAX_JSON_BYTES} bytes: send the elements as binary data"
             error = LimitError.of(Reason.MESSAGE_TOO_LARGE, text)
-        model = split_path(request.path)[1]
+        model = request.model
         work = Work.NUMBERS if is_json or json_length > MAX_QUERY_BODY_BYTES else Work.TENSORS
         return Exchange(
             find_path("ModelInfer"),
@@ -106,7 +106,7 @@ class InferenceRoutes:
         )
 
     def _infer(
-        self, model: dict[str, str], json_length: int | None, body: bytes, is_over: IsOver | None
+        self, model: Mapping[str, str], json_length: int | None, body: bytes, is_over: IsOver | None
     ) -> Reply | None:
         if json_length is None:
             json_length = len(body)
@@ -124,7 +124,7 @@ def _report(is_ready: bool, otherwise: HTTPStatus, **more: str) -> Reply:  # noq
 
 
 def _probe_model(request: HttpRequest) -> Reply:
-    model = split_path(request.path)[1]
+    model = request.model
     return _report(is_model_ready(find_class("ModelReadyRequest")(**model)), HTTPStatus.NOT_FOUND, name=model["name"])
 
 
