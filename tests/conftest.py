@@ -45,6 +45,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("hypothesis_profile") is None:
         settings.load_profile(THOROUGH if config.getoption("--all") else QUICK)
+    config.pluginmanager.register(FailureNames(config))
+
+
+class FailureNames:
+    """Prints the name of a test as soon as it fails, although the output has only a dot for each test."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None and self._config.get_verbosity() <= 0:
+            terminal.write(f"\n{report.nodeid} failed ({report.when})\n", red=True)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -174,8 +174,12 @@ class _Term(NamedTuple):
         return [*self.symbols.items()] or [(name, self.bounds) for name in self.factors]
 
     def multiply(self, values: Mapping[str, int]) -> tuple[int, int]:
-        above, below = (prod([values[name] for name in names]) for names in (self.factors, self.divisors))
-        return self.coefficient * above, self.divisor * below
+        above, below = self.coefficient, self.divisor
+        for name in self.factors:
+            above *= values[name]
+        for name in self.divisors:
+            below *= values[name]
+        return above, below
 
     def find(self, values: Mapping[str, int]) -> int | None:
         """Returns the value; None if there is none within the bounds."""

@@ -28,6 +28,7 @@ class Tally:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same text gives the same queries")
     parser.add_argument("--batch", type=int, help="number of the only batch to run, as in a finding")
+    parser.add_argument("--seconds", type=float, help="stop after so many seconds, with the batches that are done")
 
 
 def run_batches(run: Callable[[Task], Tally], count: int, size: int, options: argparse.Namespace) -> int:
@@ -49,6 +50,8 @@ def run_batches(run: Callable[[Task], Tally], count: int, size: int, options: ar
             if (now := time.monotonic()) - shown > _PROGRESS_SECONDS:
                 rate, shown = f"{total.done / (now - begin):.0f} a second", now
                 print(f"  {total.done} of {count}, {rate}, {len(total.findings)} findings", flush=True)
+            if options.seconds is not None and now - begin > options.seconds:
+                break
     for outcome, number in sorted(total.outcomes.items()):
         print(f"{number:10} {outcome}")
     print(f"{total.done} in {time.monotonic() - begin:.0f} s: {len(total.findings)} findings")
