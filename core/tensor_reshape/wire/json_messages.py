@@ -21,7 +21,6 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason
 
 Json: TypeAlias = dict[str, Any]
 
-_MAX_DEPTH = 32  # the JSON of a valid message has at most ten levels of nesting
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
 _MAX_QUOTED = 60
 _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
@@ -115,7 +114,7 @@ def read_message(
     """
     check_values(document, cast("Descriptor", kind.DESCRIPTOR), path)
     try:
-        return json_format.ParseDict(document, kind(), ignores_unknown, max_recursion_depth=_MAX_DEPTH)
+        return json_format.ParseDict(document, kind(), ignores_unknown)
     except json_format.ParseError as error:
         text, field = _explain(str(error), kind.DESCRIPTOR.name)
         field = f"{path}.{field}".strip(".")
