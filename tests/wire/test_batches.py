@@ -1,5 +1,7 @@
 """Batches round-trip, and an invalid item affects only itself."""
 
+import gc
+import weakref
 from typing import cast
 
 import pytest
@@ -93,10 +95,28 @@ def test_undecodable_batch_item_affects_only_itself():
 def test_bytes_that_are_not_a_batch_message_are_rejected():
     long_tags = ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]
     short = [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"]
-    # The generated class reads a group, but not in a large message.
-    large = b"\x13\x14" + wrap(bytes(MAX_HEADER_BYTES))
-    for raw in (*short, *map(bytes.fromhex, long_tags), large):
+    for raw in (*short, *map(bytes.fromhex, long_tags)):
         assert reject(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
+
+
+def test_group_in_a_batch_is_read_up_to_the_limit_of_a_header():
+    size = MAX_HEADER_BYTES - 2
+    assert len(decode_batch_request(b"\x13\x14" + EMPTY_ITEM * (size // 2))) == size // 2
+    error = reject(b"\x13\x14" + EMPTY_ITEM * (size // 2) + b"\x10\x00")
+    assert (error.reason, error.field) == (Reason.MESSAGE_MALFORMED, "")
+    results = encode_batch_response([ANSWER, REJECTION], MIB)
+    assert list(map(describe, decode_batch_response(b"\x13\x14" + results))) == list(map(describe, [ANSWER, REJECTION]))
+
+
+def test_error_of_a_batch_item_is_freed_without_the_garbage_collector():
+    gc.disable()
+    try:
+        items = decode_batch_items([b"\xff", encode_batch_item(GOOD)])
+        error = weakref.ref(cast("ReshapeError", next(items)))
+        next(items)
+        assert error() is None
+    finally:
+        gc.enable()
 
 
 def test_batch_requests_above_size_or_item_limits_are_rejected():

@@ -16,7 +16,7 @@ from meters import measure_peak
 from plain_requests import encode_reshape_request, encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_HEADER_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_RANK, Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
@@ -134,6 +134,23 @@ def test_strided_target_shape_tensor_is_read():
     for data_type, payload, length, stride, items in rows:
         tensor = TensorView(data_type, (length,), (stride,), memoryview(payload))
         assert reshapes.read_target(RESHAPE, tensor) == items
+
+
+@pytest.mark.parametrize("stride", [None, 0, 1])
+def test_target_shape_tensor_is_read_up_to_the_rank_limit(stride: int | None):
+    def read(operation: Operation, rank: int, **limits: Limits) -> list[int]:
+        size = 1 if stride == 0 and rank else rank
+        strides = None if stride is None else (stride,)
+        return reshapes.read_target(operation, TensorView(DataType.I32, (rank,), strides, memoryview(bytes(4 * size))), **limits)
+
+    for operation in (DYNAMIC_RESHAPE, RESHAPE):
+        assert read(operation, MAX_RANK, limits=Limits(max_rank=8)) == [0] * MAX_RANK
+        with pytest.raises(ReshapeError) as caught:
+            read(operation, MAX_RANK + 1)
+        assert caught.value.metadata["rank"] == str(MAX_RANK + 1)
+    with pytest.raises(LimitError) as limited:
+        read(RESHAPE, MAX_RANK + 1, limits=Limits(max_rank=8))
+    assert limited.value.metadata["limit"] == "8"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)

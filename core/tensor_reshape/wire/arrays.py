@@ -186,7 +186,7 @@ def gather(tensor: TensorView) -> memoryview:
 def view_bytes(array: Array) -> Bytes:
     """Returns a view of the bytes of a row-major array."""
     # The array is viewed as bytes, because numpy cannot create a memoryview of an array with a type of ml_dtypes.
-    return array.reshape(-1).view(np.uint8)
+    return array.ravel().view(np.uint8)
 
 
 def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
@@ -213,5 +213,5 @@ def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:
             axes = zip(unique.shape, array.strides, strict=True)
-            return in_memory.reshape(-1), [0 if dim == 1 else stride // array.itemsize for dim, stride in axes]
-    return np.ascontiguousarray(array).reshape(-1), None
+            return in_memory.ravel(), [0 if dim == 1 else stride // array.itemsize for dim, stride in axes]
+    return np.ascontiguousarray(array).ravel(), None
