@@ -81,6 +81,8 @@ LAYOUTS: dict[str, tuple[Callable[[Array], Array], tuple[int, ...] | None, int]]
     "transposed": (lambda array: array.T, (1, 4, 12), 24),
     "channels last": (lambda array: array.transpose(0, 2, 1), (12, 1, 4), 24),
     "column-major": (np.asfortranarray, (1, 2, 6), 24),
+    "one column": (lambda array: array[:, :, 1:2].transpose(2, 0, 1), None, 6),
+    "transposed with dims of one": (lambda array: array.T[None, :, None], (0, 1, 0, 4, 12), 24),
     "row gaps": (lambda array: array[:, :, :2], None, 12),
     "reversed": (lambda array: array[::-1, :, ::-1], None, 24),
     "broadcast in front": (lambda array: np.broadcast_to(array, (5, *array.shape)), (0, 12, 4, 1), 24),

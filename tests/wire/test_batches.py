@@ -22,6 +22,7 @@ from tensor_reshape.wire.batches import (
     decode_batch_response,
     encode_batch_item,
     encode_batch_response,
+    encode_batch_result,
     join_items,
 )
 from tensor_reshape.wire.fields import encode_varint
@@ -125,11 +126,14 @@ def test_batch_requests_above_size_or_item_limits_are_rejected():
     assert (len(largest), len(decode_batch_request(largest))) == (MAX_BATCH_BYTES, 1)
     assert len(decode_batch_request(EMPTY_ITEM * MAX_BATCH_ITEMS)) == MAX_BATCH_ITEMS
     above = EMPTY_ITEM * (MAX_BATCH_ITEMS + 1)
+    others = b"\x10\x00" * MAX_BATCH_ITEMS
+    assert len(decode_batch_request(others + EMPTY_ITEM)) == 1
+    assert reject(bytes(MAX_BATCH_BYTES + 1)).metadata["size"] == str(MAX_BATCH_BYTES + 1)
     for raw, limit in (
         (bytes(MAX_BATCH_BYTES + 1), MAX_BATCH_BYTES),
         (above, MAX_BATCH_ITEMS),
         (b"\xa8\x1f\x05" + above, MAX_BATCH_ITEMS),  # after an unknown field
-        (b"\x10\x00" * (MAX_BATCH_ITEMS + 1), MAX_BATCH_ITEMS),  # fields that are not items
+        (others + b"\x10\x00", MAX_BATCH_ITEMS),  # fields that are not items
     ):
         error = reject(raw)
         assert isinstance(error, LimitError)
@@ -156,10 +160,15 @@ def test_batch_results_are_decoded_in_their_order():
 
 
 def test_oversized_batch_response_contains_errors():
-    *answers, rejected = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
-    assert answers == [ANSWER] * 2
-    assert isinstance(rejected, LimitError)
-    assert (rejected.reason, rejected.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
+    size = len(encode_batch_result(ANSWER))
+    for most, count in ((3 * size, 3), (3 * size - 1, 2), (2 * size, 2), (2 * size - 1, 1), (size - 1, 0)):
+        results = decode_batch_response(encode_batch_response([ANSWER] * 3, most))
+        assert results[:count] == [ANSWER] * count
+        for rejected in results[count:]:
+            assert isinstance(rejected, LimitError)
+            assert (rejected.reason, rejected.field, rejected.metadata) == (
+                *(Reason.OUTPUT_TOO_LARGE, "items", {"limit": str(most)}),
+            )
 
 
 def test_unencodable_batch_result_affects_only_its_item():

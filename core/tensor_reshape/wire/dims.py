@@ -16,7 +16,6 @@ from tensor_reshape.rules.dims import (
     Expression,
     Interval,
     Symbol,
-    are_known,
     make_expression,
     reject_factors,
 )
@@ -66,9 +65,8 @@ def decode_target(operation: Operation, shape: reshape_pb2.TargetShape) -> list[
     if len(shape.items) > MAX_RANK:
         check_rank(operation, len(shape.items), "shape", DEFAULT_LIMITS)
     items: list[AnyDim] = [*shape.items[:]]
-    if shape.partial:
-        for index, dim in _decode_partial(shape.partial, shape.items, "shape", "shape.").items():
-            items[index] = dim
+    for index, dim in _decode_partial(shape.partial, shape.items, "shape", "shape.").items():
+        items[index] = dim
     return items
 
 
@@ -100,7 +98,7 @@ def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
 def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
     """Writes a shape into an empty message. An unknown dim is a -1 without an entry."""
     message.SetInParent()  # the shape of a scalar is an empty message
-    message.dims.extend(_list_numbers(dims))
+    message.dims.extend([dim if isinstance(dim, int) else -1 for dim in dims])
     _write_partial(message, [index for index, dim in enumerate(dims) if isinstance(dim, Dim)], dims)
 
 
@@ -114,12 +112,8 @@ def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
 def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
     """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
     message.SetInParent()
-    message.items.extend(_list_numbers(items))
+    message.items.extend([dim if isinstance(dim, int) else -1 for dim in items])
     _write_partial(message, [index for index, dim in enumerate(items) if not isinstance(dim, int)], items)
-
-
-def _list_numbers(dims: Sequence[AnyDim]) -> Sequence[int]:
-    return dims if are_known(dims) else [dim if isinstance(dim, int) else -1 for dim in dims]
 
 
 def _write_partial(

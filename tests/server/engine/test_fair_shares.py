@@ -105,7 +105,7 @@ def test_only_memory_request_is_granted_even_above_the_limit():
 def test_memory_pool_take_fails_while_other_requests_wait():
     wishes = Wishes().take(a=90)
     wishes.claim(at("b"), 30)
-    assert not wishes.pool.take(at("c"), 10)
+    assert wishes.pool.take(at("c"), 10) is False
     wishes.free(at("a"), 90)
     assert wishes.granted == ["b1"]
 
