@@ -10,6 +10,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import TRANSITIONS, Event, State
 from tensor_reshape.server.engine.stall_timeouts import StallTimeouts
 
+_NOBODY = Source("", "")
 _TRICKLE = 16 * 1024  # bytes per second
 _SHORT_SECONDS = 0.05
 _FACTOR = 3  # the bytes that a response needs for each of its bytes
@@ -31,7 +32,7 @@ class PlainCall:
     """A call, with the memory that it holds for a message, for its response, and for a tensor."""
 
     number: int
-    source: Source = Source("", "")
+    source: Source = _NOBODY
     state: State = State.NEW
     is_running: bool = False
     has_handler: bool = True
@@ -61,7 +62,9 @@ class PlainCall:
 class PlainPool:
     """A pool that asks each running call what it holds. Each waiting call has its place in the lists of turns."""
 
-    def __init__(self, limit: int, reserve: int, share: int, list_holdings: Callable[[], list[tuple[Source, int]]]):
+    def __init__(
+        self, limit: int, reserve: int, share: int, list_holdings: Callable[[], list[tuple[Source, int]]]
+    ) -> None:
         self._limit, self._reserve, self._share = limit, reserve, share
         self._list_holdings = list_holdings
         self.turns: list[tuple[str, list[tuple[Source, list[PlainCall]]]]] = []
@@ -186,10 +189,16 @@ class PlainEngine:
         half = (config.memory_budget_bytes - 2 * self.message) // 2
         most = config.max_calls
         self.receiving = PlainPool(
-            half, half // 4, min(16 * self.message, half), lambda: [(call.source, call.receiving) for call in self.calls]
+            half,
+            half // 4,
+            min(16 * self.message, half),
+            lambda: [(call.source, call.receiving) for call in self.calls],
         )
         self.processing = PlainPool(
-            half, half // 4, max(half // 2, 4 * self.message), lambda: [(call.source, call.processing) for call in self.calls]
+            half,
+            half // 4,
+            max(half // 2, 4 * self.message),
+            lambda: [(call.source, call.processing) for call in self.calls],
         )
         self.slots = PlainPool(most, most // 8, most, lambda: [(call.source, 1) for call in self.calls])
 
@@ -293,7 +302,9 @@ class PlainEngine:
         return [*actions, *self._grant()]
 
     def close(self) -> list[Action]:
-        resting = [call for call in self.calls if call.state in {State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING}]
+        resting = [
+            call for call in self.calls if call.state in {State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING}
+        ]
         for call in resting:
             self._move(call, Event.ABORT, 0, CallResult("UNAVAILABLE"))
             self._stop_waiting(call)
@@ -384,7 +395,9 @@ class PlainEngine:
         crowded = {call.source for call in self.calls if call.asks}  # connections that wait
         newest = {call.source: call for call in silent}
         spare = [call for call in silent if call.source in crowded or newest[call.source] is not call]
-        chosen = list(dict.fromkeys([*self._choose_for_addresses(silent, spare), *self._choose_for_connections(silent, spare)]))
+        chosen = list(
+            dict.fromkeys([*self._choose_for_addresses(silent, spare), *self._choose_for_connections(silent, spare)])
+        )
         yield from ((call, Reason.SERVER_BUSY, _SHORT_SECONDS) for call in chosen)
         waiting = {source.address for source in crowded}
         patient = {call.source.address for call in spare if self._is_short(call)} if len(waiting) < 2 else set()
@@ -422,4 +435,3 @@ class PlainEngine:
             own.sort(key=lambda call: -sum(other.source == call.source for other in silent))
             chosen += own[: self.receiving.count_starving(address)]
         return chosen
-

@@ -20,6 +20,7 @@ from tensor_reshape.wire.batches import (
     decode_batch_items,
     decode_batch_request,
     decode_batch_response,
+    describe_rejection,
     encode_batch_item,
     encode_batch_response,
     encode_batch_result,
@@ -105,8 +106,15 @@ def test_group_in_a_batch_is_read_up_to_the_limit_of_a_header():
     assert len(decode_batch_request(b"\x13\x14" + EMPTY_ITEM * (size // 2))) == size // 2
     error = reject(b"\x13\x14" + EMPTY_ITEM * (size // 2) + b"\x10\x00")
     assert (error.reason, error.field) == (Reason.MESSAGE_MALFORMED, "")
-    results = encode_batch_response([ANSWER, REJECTION], MIB)
-    assert list(map(describe, decode_batch_response(b"\x13\x14" + results))) == list(map(describe, [ANSWER, REJECTION]))
+    results = decode_batch_response(b"\x13\x14" + encode_batch_response([ANSWER, REJECTION], MIB))
+    assert list(map(describe, results)) == [describe(ANSWER), describe(REJECTION)]
+
+
+def test_rejection_is_described_with_the_names_of_the_message():
+    described = {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]"}
+    assert describe_rejection(REJECTION) == {**described, "metadata": {"data": "[2, 3]", "index": "1"}}
+    described = {"reason": "BATCH_TOO_LARGE", "message": "no", "limitExceeded": True}
+    assert describe_rejection(LimitError.of(Reason.BATCH_TOO_LARGE, "no")) == described
 
 
 def test_error_of_a_batch_item_is_freed_without_the_garbage_collector():

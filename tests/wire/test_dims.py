@@ -20,7 +20,7 @@ from tensor_reshape.wire.dims import (
     decode_target,
     encode_expression,
     encode_shape,
-    write_target,
+    encode_target,
 )
 
 MAX = 2**63 - 1
@@ -34,6 +34,11 @@ KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
     "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(max=0))),
     "unbounded": (Dim(Interval(2, None)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(min=2))),
     "from 0": (Dim(ANY), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval())),
+    "no name": (name_dim(""), tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol())),
+    "a name with empty bounds": (
+        name_dim("N", 0, 0),
+        tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=0))),
+    ),
     "a name": (name_dim("N"), tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="N"))),
     "a bounded name": (
         name_dim("N", 1, 8),
@@ -60,12 +65,6 @@ KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
         ),
     ),
 }
-
-
-def encode_target(items: list[AnyDim]) -> reshape_pb2.TargetShape:
-    message = reshape_pb2.TargetShape()
-    write_target(message, items)
-    return message
 
 
 def read_shape(dims: list[int], *partial: tensor_pb2.PartialDim) -> list[AnyDim]:

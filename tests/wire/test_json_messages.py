@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from hypothesis import given
 
 from hypothesis_profiles import examples
@@ -28,6 +29,7 @@ from tensor_reshape.wire.json_messages import (
     check_values,
     decode_text,
     describe_message,
+    is_text,
     parse_json,
     read_message,
     shorten,
@@ -80,6 +82,8 @@ INTEGERS = {
     "uint64_contents": (0, 18446744073709551615),
 }
 ODD: list[object] = [None, [], {}, math.nan, math.inf]
+NO_TEXTS: list[object] = [1, True, [], {}, "\ud800", "a\udfff"]
+NO_OBJECTS: list[object] = [[], "x", 1, None, True]
 NO_INTEGERS: list[object] = [
     *(*ODD, True, False, 0.5, "", " 1", "1 ", "+1", "1.0", "1e2", "1_0", "--1", "\u0661", "0" * 21),
 ]
@@ -91,7 +95,7 @@ def read_contents(name: str, value: object) -> object:
     return getattr(read_message(ModelInferRequest, document).inputs[1].contents, name)[-1]
 
 
-def reject(kind: Any, document: object, path: str = "", **options: Any) -> tuple[str, str]:
+def reject(kind: type[Message], document: object, path: str = "", **options: Any) -> tuple[str, str]:
     """Returns the text and the field of the rejection."""
     with pytest.raises(InvalidRequestError) as caught:
         pytest.fail(f"{document!r:.80} is read as {read_message(kind, document, path, **options)}")
@@ -145,16 +149,18 @@ def test_enum_is_a_name_or_a_number_of_32_bits():
     good: dict[Any, int] = {"DATA_TYPE_U8": tensor_pb2.DATA_TYPE_U8, **{n: n for n in (0, 7, -(2**31), 2**31 - 1)}}
     for value, number in good.items():
         assert read_message(tensor_pb2.Tensor, {"dataType": value}).data_type == number
-    for value in (True, [], {}, 1.0, 2**31, 2**32, -(2**31) - 1, "\ud800"):
+    wrong: list[object] = [True, [], {}, 1.0, 2**31, 2**32, -(2**31) - 1, "\ud800"]
+    for value in wrong:
         place = f"dataType is {shorten(value)}, not the name of a value"
         assert reject(tensor_pb2.Tensor, {"dataType": value}) == (place, "dataType")
 
 
 def test_text_is_valid_unicode():
-    for value in ("", "größe", "\U0001f600"):
-        assert read_message(tensor_pb2.Symbol, {"name": value}).name == value
-    for value in (1, True, [], {}, "\ud800", "a\udfff"):
+    good, wrong = ["", "größe", "\U0001f600"], NO_TEXTS
+    assert [read_message(tensor_pb2.Symbol, {"name": text}).name for text in good] == good
+    for value in wrong:
         assert reject(tensor_pb2.Symbol, {"name": value}) == (f"name is {shorten(value)}, not valid text", "name")
+    assert [is_text(value) for value in (*good, *wrong)] == [True] * len(good) + [False] * len(wrong)
 
 
 BASE64 = re.compile(r"(?:[A/]{4})*(?:|[A/]{2}(?:==)?|[A/]{3}=?)")
@@ -172,9 +178,8 @@ def test_bytes_are_base64_with_or_without_padding():
 
 def test_value_in_an_error_is_cut_after_60_characters():
     assert [shorten(value) for value in ("a" * 58, "a" * 59)] == [f'"{"a" * 58}"', f'"{"a" * 59}...']
-    assert [shorten(value) for value in ([[]], {"a": 1}, None, 10**60 - 1, 10**60)] == [
-        *("a list", "an object", "null", "9" * 60, f"1{'0' * 59}..."),
-    ]
+    values: list[object] = [[[]], {"a": 1}, None, 10**60 - 1, 10**60]
+    assert [*map(shorten, values)] == ["a list", "an object", "null", "9" * 60, f"1{'0' * 59}..."]
 
 
 # A message, a value, the text of the rejection after the field, and the field; "*" may be any text.
@@ -221,7 +226,7 @@ def test_value_that_makes_the_parser_fail_is_rejected():
 def test_form_of_each_value_is_checked_by_name(path: str):
     before, body = f"{path}." if path else "", path or "the body"
     rejections: list[tuple[Any, object, str, str]] = [
-        *((tensor_pb2.Shape, value, f"{body} is not a JSON object", path) for value in ([], "x", 1, None, True)),
+        *((tensor_pb2.Shape, value, f"{body} is not a JSON object", path) for value in NO_OBJECTS),
         (tensor_pb2.Shape, {"dims": {}}, f"{before}dims is not a JSON list", f"{before}dims"),
         (tensor_pb2.Shape, {"dims": 1}, f"{before}dims is not a JSON list", f"{before}dims"),
         (reshape_pb2.Rejection, {"metadata": []}, f"{before}metadata is not a JSON object", f"{before}metadata"),
@@ -244,7 +249,12 @@ def test_form_of_each_value_is_checked_by_name(path: str):
             f"{before}data_type is given twice",
             f"{before}data_type",
         ),
-        (tensor_pb2.Tensor, {"data_type": 1, "dataType": None}, f"{before}dataType is given twice", f"{before}dataType"),
+        (
+            tensor_pb2.Tensor,
+            {"data_type": 1, "dataType": None},
+            f"{before}dataType is given twice",
+            f"{before}dataType",
+        ),
     ]
     for kind, document, text, field in rejections:
         for ignores_unknown in (False, True):
@@ -333,6 +343,9 @@ def test_written_json_is_compact_and_has_finite_numbers():
 
 def test_described_message_may_have_the_names_of_the_proto_file():
     message = reshape_pb2.InferShapeResponse(conditions_complete=True, origins=[reshape_pb2.Origin(data_index=2)])
-    for kept, (outer, inner) in ((True, ("conditions_complete", "data_index")), (False, ("conditionsComplete", "dataIndex"))):
+    for kept, (outer, inner) in (
+        (True, ("conditions_complete", "data_index")),
+        (False, ("conditionsComplete", "dataIndex")),
+    ):
         record = describe_message(message, preserving_proto_field_name=kept)
         assert record == {"origins": [{inner: 2}], outer: True}

@@ -141,7 +141,9 @@ def test_target_shape_tensor_is_read_up_to_the_rank_limit(stride: int | None):
     def read(operation: Operation, rank: int, **limits: Limits) -> list[int]:
         size = 1 if stride == 0 and rank else rank
         strides = None if stride is None else (stride,)
-        return reshapes.read_target(operation, TensorView(DataType.I32, (rank,), strides, memoryview(bytes(4 * size))), **limits)
+        return reshapes.read_target(
+            operation, TensorView(DataType.I32, (rank,), strides, memoryview(bytes(4 * size))), **limits
+        )
 
     for operation in (DYNAMIC_RESHAPE, RESHAPE):
         assert read(operation, MAX_RANK, limits=Limits(max_rank=8)) == [0] * MAX_RANK
@@ -443,7 +445,11 @@ def test_response_headers_are_aligned_near_varint_size_boundaries():
         for size in range(max(0, border - 300), border + 20)
     ]
     # the dims have about 128 bytes
-    tensors += [([2**56] * number + [2**7] * (64 - number - ones) + [1] * ones + [0], 0) for number in range(2) for ones in range(40)]
+    tensors += [
+        ([2**56] * number + [2**7] * (64 - number - ones) + [1] * ones + [0], 0)
+        for number in range(2)
+        for ones in range(40)
+    ]
     for dims, size in tensors:
         header = encode_response_header(DataType.U8, dims, size)
         assert len(header) == measure_aligned(dims, size), (dims, size)

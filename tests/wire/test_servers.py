@@ -43,7 +43,7 @@ def test_server_info_encoding_matches_the_protobuf_class():
     kind = reshape_pb2.ServerInfoResponse
     described = [
         reshape_pb2.OperationInfo(
-            operation=number,
+            operation=reshape_pb2.Operation.ValueType(number),
             max_rank=INFO.operations[name].max_rank,
             data_types=sorted(tensor_pb2.DataType.ValueType(one) for one in INFO.operations[name].data_types),
             shape_data_types=sorted(

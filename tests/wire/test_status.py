@@ -103,7 +103,10 @@ def test_texts_of_an_error_status_are_cut_at_their_limits():
     for extra in (0, 1):
         ends = "..." if extra else "aaa"
         error = LimitError("a" * (768 + extra), reason=Reason.SERVER_BUSY, field="a" * (128 + extra))
-        status, brief = encode_rejection(error), encode_brief_rejection(LimitError("a" * (755 + extra), reason="X" * 11))
+        status, brief = (
+            encode_rejection(error),
+            encode_brief_rejection(LimitError("a" * (755 + extra), reason="X" * 11)),
+        )
         twin = decode_rejection(status.code, status.trailing_metadata)
         assert read(twin) == (LimitError, f"{'a' * 765}{ends}", Reason.SERVER_BUSY, f"{'a' * 125}{ends}", {})
         assert (status.details, brief.details) == (f"{'a' * 765}{ends}", f"{'X' * 11}: {'a' * 752}{ends}")

@@ -218,8 +218,7 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
         # Such a long expression is rejected before it is read, because reading it would take long.
         if count > MAX_FACTORS:
             raise reject_factors(count, f"{path}[{index}]", index)
-        bounds = _decode_interval(entry.expression.bounds) if entry.expression.HasField("bounds") else ANY
-        return Dim(bounds, decode_expression(entry.expression))
+        return Dim(_decode_interval(entry.expression.bounds), decode_expression(entry.expression))
     # The message contains a kind of dim that this version does not know. If the server ignored such a dim, it would
     # check less than the client requested.
     if len(UnknownFieldSet(entry)):
@@ -229,22 +228,21 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
 
 
 def _write_symbol(message: tensor_pb2.Symbol, symbol: Symbol) -> None:
-    message.SetInParent()  # a name without characters is an empty message, which a server rejects
     message.name = symbol.name
     if symbol.bounds != ANY:
         _write_interval(message.bounds, symbol.bounds)
 
 
 def _decode_symbol(message: tensor_pb2.Symbol) -> Symbol:
-    return Symbol(message.name, _decode_interval(message.bounds) if message.HasField("bounds") else ANY)
+    return Symbol(message.name, _decode_interval(message.bounds))
 
 
 def _write_interval(message: tensor_pb2.Interval, bounds: Interval) -> None:
-    message.SetInParent()  # an interval from 0 without an end is an empty message
     message.min = bounds.min
     if bounds.max is not None:
         message.max = bounds.max
 
 
 def _decode_interval(message: tensor_pb2.Interval) -> Interval:
+    """Reads an interval, which is `ANY` if the message is absent."""
     return Interval(message.min, message.max if message.HasField("max") else None)

@@ -43,8 +43,8 @@ def test_engine_reports_whether_calls_wait_for_memory():
     assert not engine.has_waiting_calls
 
 
-def make_config(**settings: int) -> Config:
-    return Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET, **settings)
+def make_config(max_calls: int = 1024) -> Config:
+    return Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET, max_calls=max_calls)
 
 
 def respond_at_once(caller: Caller) -> None:

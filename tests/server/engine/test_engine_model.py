@@ -74,10 +74,11 @@ class Pair(CallHandler):
         assert life.ignores_rejections == (bool(plain.unsent) or plain.state in {State.ENDING, State.ABORTED})
         return have
 
-
     def check_record(self, notes: list[Any]) -> None:
         """Checks what an observer sees of a call that is over, or that was rejected at once."""
-        changes = [note for note in notes if note[1] is not State.DONE and (note[1] is not note[2] or note[0] is Event.SENT)]
+        changes = [
+            note for note in notes if note[1] is not State.DONE and (note[1] is not note[2] or note[0] is Event.SENT)
+        ]
         arrived = [size for event, _, _, size, _ in changes if event is Event.ARRIVE]
         sent = [
             size
@@ -238,7 +239,9 @@ class Play:
     def send(self, pair: Pair) -> None:
         if pair.plain.unsent or not pair.plain.is_running:
             size = self.random.choice(pair.plain.unsent or [5])
-            self.compare(lambda: self.perform(self.engine.sent(pair.life, size)), lambda: self.plain.sent(pair.plain, size))
+            self.compare(
+                lambda: self.perform(self.engine.sent(pair.life, size)), lambda: self.plain.sent(pair.plain, size)
+            )
 
     def reserve(self, pair: Pair) -> None:
         size = self.random.choice((0, 0, pair.plain.held, pair.plain.held + 1, 100, MESSAGE, 3 * MESSAGE, 20 * MESSAGE))
