@@ -27,6 +27,7 @@ from tensor_reshape.wire.batches import (
     join_items,
 )
 from tensor_reshape.wire.fields import encode_varint
+from tensor_reshape.wire.json_messages import Json
 
 MIB = 1 << 20
 GOOD = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
@@ -113,8 +114,8 @@ def test_group_in_a_batch_is_read_up_to_the_limit_of_a_header():
 def test_rejection_is_described_with_the_names_of_the_message():
     described = {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]"}
     assert describe_rejection(REJECTION) == {**described, "metadata": {"data": "[2, 3]", "index": "1"}}
-    described = {"reason": "BATCH_TOO_LARGE", "message": "no", "limitExceeded": True}
-    assert describe_rejection(LimitError.of(Reason.BATCH_TOO_LARGE, "no")) == described
+    limited: Json = {"reason": "BATCH_TOO_LARGE", "message": "no", "limitExceeded": True}
+    assert describe_rejection(LimitError.of(Reason.BATCH_TOO_LARGE, "no")) == limited
 
 
 def test_error_of_a_batch_item_is_freed_without_the_garbage_collector():
@@ -156,6 +157,7 @@ def test_batch_results_are_decoded_in_their_order():
         ANSWER,
         REJECTION,
         ShapeAnswer(None),
+        ShapeAnswer(None, conditions_complete=False),
         limit,
         ShapeAnswer(()),
         REJECTION,

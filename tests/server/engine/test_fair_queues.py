@@ -151,6 +151,14 @@ def test_call_behind_many_clients_without_room_begins_after_several_attempts():
     assert [line.pop_all() for _ in range(4)][-1] == ["a1000"]
 
 
+@pytest.mark.parametrize(("before", "begins"), [(63, True), (64, False)])
+def test_one_attempt_examines_64_connections(before: int, begins: bool):
+    crowd = [f"a{connection}" for connection in range(before)]
+    line = Line().push(*crowd, "a1000")
+    line.full = set(crowd)
+    assert (line.queue.pop() is not None) == begins
+
+
 def test_calls_expire_in_the_order_of_their_arrival():
     line = Line().push("a1", "b1", now=1.0).push("c1", now=2.0)
     line.full = {"b1", "c1"}

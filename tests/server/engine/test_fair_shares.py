@@ -301,6 +301,19 @@ def test_new_address_is_granted_memory_among_many_waiting_addresses():
     assert claim.owner == "new"
 
 
+@pytest.mark.parametrize(("before", "is_granted"), [(63, True), (64, False)])
+@pytest.mark.parametrize("is_new", [False, True], ids=["addresses with memory", "new addresses"])
+def test_one_grant_examines_64_addresses(before: int, is_granted: bool, is_new: bool):
+    pool = FairPool[str](1000, 0, 1000)
+    pool.change(at("other"), 500)
+    for number in range(before + 1):
+        if not is_new:
+            pool.change(at(str(number)), 1)
+        pool.claim(at(str(number)), 1 if number == before else 501, "")
+    claim = pool.grant()
+    assert (claim and claim.source) == (at(str(before)) if is_granted else None)
+
+
 @pytest.mark.parametrize(
     ("taken", "size", "is_taken"),
     [
