@@ -17,7 +17,7 @@ from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.engine import MAX_READS, Budget, Engine
+from tensor_reshape.server.engine.engine import Budget, Engine
 from tensor_reshape.server.engine.lifecycle import NOBODY, READ_BELOW_UNSENT, Event, Journal, Lifecycle, State
 
 OTHER, THIRD = name_peer(2), name_peer(3)
@@ -261,7 +261,7 @@ def test_quarter_of_each_memory_pool_is_reserved_for_other_addresses(budget: Bud
 
 
 def test_connection_receives_a_limited_number_of_messages_concurrently(budget: Budget):
-    assert [budget.receiving.take(SOURCE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
+    assert [budget.receiving.take(SOURCE, MESSAGE) for _ in range(17)] == [True] * 16 + [False]
 
 
 @pytest.mark.parametrize(
@@ -508,7 +508,9 @@ def test_engine_without_gates_and_observers_needs_no_facts_about_calls(recorder:
     engines = [Engine(config), Engine(config, gates=Gates([Gate()])), Engine(config, observers=[recorder])]
     assert [engine.has_checks for engine in engines] == [False, True, True]
     for engine in engines:
-        assert (Caller(engine).life.info is not None) == engine.has_checks
+        life = Caller(engine).life
+        assert (life.info is not None) == engine.has_checks
+        assert len(life.journals) == (engine is engines[2])
 
 
 def test_refused_call_is_recorded_as_busy():

@@ -275,5 +275,6 @@ def test_calls_leave_the_queue_like_those_of_plain_lists(wait_seconds: float | N
                 excess = queue.pop_excess()
                 assert excess in find_excess(plain)
                 plain.remove(excess)
-            sizes = [sum(len(calls) for _, calls in connections) for _, connections in plain.turns]
-            assert (len(queue), queue.find_most()) == (sum(sizes), max(sizes, default=0))
+            sizes = {address: sum(len(calls) for _, calls in connections) for address, connections in plain.turns}
+            assert (len(queue), queue.find_most()) == (sum(sizes.values()), max(sizes.values(), default=0))
+            assert queue._counts == sizes

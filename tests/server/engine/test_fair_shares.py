@@ -277,6 +277,9 @@ def test_memory_pool_counts_new_addresses_and_detects_heavy_users():
     for source in (at("a"), at("new"), at("new", 2), at("other")):
         wishes.claim(source, 30)
     assert wishes.pool.newcomers == 2
+    smallest = FairPool[str](1, 0, 1)
+    smallest.change(at("a"), 1)
+    assert [smallest.is_greedy(address) for address in ("a", "b")] == [True, False]
 
 
 def test_memory_pool_forgets_addresses_without_memory():
