@@ -49,7 +49,7 @@ def assert_survives(array: Array) -> TensorView:
     """Sends an array there and back. The sent array has the same shape and elements, and at most the dense size."""
     tensor = view_array(array, "data")
     assert tensor.dims == array.shape
-    tensor.check_layout("data")
+    assert tensor.check_layout("data") is tensor
     assert tensor.payload.nbytes <= array.nbytes
     assert tensor.payload.contiguous
     assert (tensor.payload.ndim, tensor.payload.itemsize) == (1, 1)
@@ -218,6 +218,7 @@ def test_unsupported_numpy_types_are_rejected():
         with pytest.raises(InvalidRequestError) as caught:
             view_array(np.zeros(2, dtype), "data")
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"), dtype
+        assert caught.value.metadata == {"dtype": str(dtype)}
 
 
 def test_numpy_dtype_is_found_by_all_its_names():

@@ -25,6 +25,7 @@ from tensor_reshape.wire.arrays import DTYPES, build_array
 from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint, read_field
 from tensor_reshape.wire.methods import OPERATION_METHODS
 from tensor_reshape.wire.reshapes import (
+    DEFAULT_CHUNK_BYTES,
     Chunk,
     ReshapeCall,
     decode_reshape_response,
@@ -299,6 +300,10 @@ def read_chunk(message: object) -> Chunk:
     return message
 
 
+def test_chunk_has_one_mebibyte_by_default():
+    assert DEFAULT_CHUNK_BYTES == MIB
+
+
 @given(offsets, payloads)
 def test_chunk_encoding_matches_the_protobuf_class(offset: int, payload: bytes):
     raw = encode_chunk(offset, memoryview(payload))
@@ -313,8 +318,8 @@ def test_chunk_encoding_matches_the_protobuf_class(offset: int, payload: bytes):
 def test_decoded_chunk_payload_is_a_view_of_the_message():
     for offset in OFFSETS:
         raw = encode_chunk(offset, memoryview(b"abc"))
-        chunk = read_chunk(decode_stream_request(raw))
-        assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
+        for chunk in map(read_chunk, (decode_stream_request(raw), decode_stream_response(raw))):
+            assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
 
 
 def test_chunk_message_with_unusual_encoding_is_not_forwarded():

@@ -72,6 +72,7 @@ class Pair(CallHandler):
         assert have == (*want, plain.has_handler), plain.number
         assert (life.claim and life.claim.size) == plain.asks, plain.number
         assert life.ignores_rejections == (bool(plain.unsent) or plain.state in {State.ENDING, State.ABORTED})
+        assert life.is_over == (plain.state in {State.ABANDONED, State.DONE})
         return have
 
     def check_record(self, notes: list[Any]) -> None:
