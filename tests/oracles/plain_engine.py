@@ -1,4 +1,4 @@
-"""Oracle for the engine, which counts all memory anew after each event and keeps its queues in plain lists."""
+"""Oracle for the engine, which counts all memory after each event and keeps its queues in plain lists."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

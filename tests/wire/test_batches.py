@@ -102,7 +102,7 @@ def test_bytes_that_are_not_a_batch_message_are_rejected():
         assert reject(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
 
 
-def test_group_in_a_batch_is_read_up_to_the_limit_of_a_header():
+def test_group_in_a_batch_is_read_up_to_64_kib():
     size = MAX_HEADER_BYTES - 2
     assert len(decode_batch_request(b"\x13\x14" + EMPTY_ITEM * (size // 2))) == size // 2
     error = reject(b"\x13\x14" + EMPTY_ITEM * (size // 2) + b"\x10\x00")

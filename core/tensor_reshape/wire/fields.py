@@ -155,7 +155,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 def read_field(message: bytes, position: int) -> _Field | None:
     """Returns the field at `position`, or None if the field is a group or is invalid.
 
-    The field may end behind the message.
+    The field may end after the end of the message.
     """
     tag, start = read_varint(message, position)
     wire_type = tag & 7

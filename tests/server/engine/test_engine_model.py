@@ -1,4 +1,4 @@
-"""For any events of calls in any order, the engine decides like an oracle that counts all memory anew."""
+"""For any events of calls in any order, the engine decides like an oracle that counts all memory each time."""
 
 import re
 import time

@@ -190,9 +190,7 @@ def test_silent_call_makes_room_after_more_than_the_short_timeout(clock: Clock, 
 
 
 @pytest.mark.parametrize(("later", "reasons"), [(0.0, BUSY), (1e-9, [])], ids=["not before", "before"])
-def test_slow_upload_has_more_time_while_a_call_with_an_expired_short_timeout_can_be_spared(
-    clock: Clock, later: float, reasons: list[str]
-):
+def test_slow_upload_has_more_time_after_a_short_timeout(clock: Clock, later: float, reasons: list[str]):
     clock.now = 0.0
     swept = sweep_after(clock, 4)
     upload = Caller(swept.engine, name_peer(1, 1))
