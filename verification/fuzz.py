@@ -165,7 +165,7 @@ class Comparison:
     def _compare(self, one: Input) -> Iterator[Difference]:
         is_inference = one.kind == INFERENCE
         want = _read_inference_plainly(one.raw, LIMITS) if is_inference else read_plainly(one.kind, one.raw, LIMITS)
-        form, have = _read(one.kind, one.raw)
+        form, have = read_message(one.kind, one.raw)
         self._count(one.kind, form, want)
         if have != want:
             yield "the reading", have, want
@@ -218,8 +218,8 @@ def _check_answer(answer: bytes, reading: Reading) -> Iterator[Difference]:
         yield "the answer", (output.data_type, output.data), (data_type, payload)
 
 
-def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
-    """Returns whether the fast path parsed the bytes, and the parsed values."""
+def read_message(kind: str, raw: bytes) -> tuple[str, Reading]:
+    """Returns whether the fast path parsed the bytes, and the values that the product parses."""
     try:
         if kind == INFERENCE:
             return read_split(raw, LIMITS)

@@ -41,6 +41,22 @@ def measure_besides(message: bytes, number: int) -> tuple[int, int, bool]:
     return size, fields, position == len(message)
 
 
+def find_payload(message: bytes, begin: int, fields: int, within: int) -> tuple[int, int, int] | None:
+    """Returns the begin of the first field 15, the begin of its content, and the number of fields up to it.
+
+    The result is None unless the field ends the message, begins within this number of bytes after `begin`, and is one
+    of at most `within` / 32 fields.
+    """
+    position = begin
+    while position < begin + within and (match := _match_field(message, position)):
+        number, start, end = match
+        fields += 1
+        if number == PAYLOAD_FIELD:
+            return (position, start, fields) if end == len(message) and fields <= within // 32 else None
+        position = end
+    return None
+
+
 def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:
     """Returns the number of bytes that do not count, and the number of fields."""
     free, position, fields = 0, 0, 0

@@ -150,11 +150,13 @@ EVENTS = (
 
 
 class RecordedEngine(Engine):
-    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, config: Config, clock: Callable[[], float] = time.monotonic, journals: Sequence[Journal] = ()
+    ) -> None:
         self.now = clock()
         self.lines: list[str] = []  # the lines of the transcript
         self._numbers: dict[Lifecycle, int] = {}
-        super().__init__(config, clock=lambda: self.now)
+        super().__init__(config, journals, clock=lambda: self.now)
         for name in EVENTS:
             setattr(self, name, self._record(name, getattr(self, name), clock))
 

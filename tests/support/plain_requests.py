@@ -74,9 +74,7 @@ def can_call(address: str) -> bool:
 
 def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
     """Returns an encoded request. `shape` is the requested shape as a tensor, or None for StaticReshape."""
-    data = call.data
-    question = call.question._replace(data=data.dims, data_type=data.data_type)
-    return encode_request_header(question, data.strides, data.payload.nbytes, shape) + data.payload
+    return encode_request_header(call, shape) + call.data.payload
 
 
 def encode_reshape_response(output: TensorView) -> bytes:

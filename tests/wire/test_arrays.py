@@ -49,7 +49,7 @@ def assert_survives(array: Array) -> TensorView:
     """Sends an array there and back. The sent array has the same shape and elements, and at most the dense size."""
     tensor = view_array(array, "data")
     assert tensor.dims == array.shape
-    tensor.check_layout("data")
+    assert tensor.check_layout("data") is tensor
     assert tensor.payload.nbytes <= array.nbytes
     assert tensor.payload.contiguous
     assert (tensor.payload.ndim, tensor.payload.itemsize) == (1, 1)
@@ -81,6 +81,8 @@ LAYOUTS: dict[str, tuple[Callable[[Array], Array], tuple[int, ...] | None, int]]
     "transposed": (lambda array: array.T, (1, 4, 12), 24),
     "channels last": (lambda array: array.transpose(0, 2, 1), (12, 1, 4), 24),
     "column-major": (np.asfortranarray, (1, 2, 6), 24),
+    "one column": (lambda array: array[:, :, 1:2].transpose(2, 0, 1), None, 6),
+    "transposed with dims of one": (lambda array: array.T[None, :, None], (0, 1, 0, 4, 12), 24),
     "row gaps": (lambda array: array[:, :, :2], None, 12),
     "reversed": (lambda array: array[::-1, :, ::-1], None, 24),
     "broadcast in front": (lambda array: np.broadcast_to(array, (5, *array.shape)), (0, 12, 4, 1), 24),
@@ -216,6 +218,7 @@ def test_unsupported_numpy_types_are_rejected():
         with pytest.raises(InvalidRequestError) as caught:
             view_array(np.zeros(2, dtype), "data")
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"), dtype
+        assert caught.value.metadata == {"dtype": str(dtype)}
 
 
 def test_numpy_dtype_is_found_by_all_its_names():

@@ -1,5 +1,7 @@
 """Batches round-trip, and an invalid item affects only itself."""
 
+import gc
+import weakref
 from typing import cast
 
 import pytest
@@ -18,11 +20,14 @@ from tensor_reshape.wire.batches import (
     decode_batch_items,
     decode_batch_request,
     decode_batch_response,
+    describe_rejection,
     encode_batch_item,
     encode_batch_response,
+    encode_batch_result,
     join_items,
 )
 from tensor_reshape.wire.fields import encode_varint
+from tensor_reshape.wire.json_messages import Json
 
 MIB = 1 << 20
 GOOD = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
@@ -93,10 +98,35 @@ def test_undecodable_batch_item_affects_only_itself():
 def test_bytes_that_are_not_a_batch_message_are_rejected():
     long_tags = ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]
     short = [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"]
-    # The generated class reads a group, but not in a large message.
-    large = b"\x13\x14" + wrap(bytes(MAX_HEADER_BYTES))
-    for raw in (*short, *map(bytes.fromhex, long_tags), large):
+    for raw in (*short, *map(bytes.fromhex, long_tags)):
         assert reject(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
+
+
+def test_group_in_a_batch_is_read_up_to_64_kib():
+    size = MAX_HEADER_BYTES - 2
+    assert len(decode_batch_request(b"\x13\x14" + EMPTY_ITEM * (size // 2))) == size // 2
+    error = reject(b"\x13\x14" + EMPTY_ITEM * (size // 2) + b"\x10\x00")
+    assert (error.reason, error.field) == (Reason.MESSAGE_MALFORMED, "")
+    results = decode_batch_response(b"\x13\x14" + encode_batch_response([ANSWER, REJECTION], MIB))
+    assert list(map(describe, results)) == [describe(ANSWER), describe(REJECTION)]
+
+
+def test_rejection_is_described_with_the_names_of_the_message():
+    described = {"reason": "NOT_DIVISIBLE", "message": "no", "field": "shape[1]"}
+    assert describe_rejection(REJECTION) == {**described, "metadata": {"data": "[2, 3]", "index": "1"}}
+    limited: Json = {"reason": "BATCH_TOO_LARGE", "message": "no", "limitExceeded": True}
+    assert describe_rejection(LimitError.of(Reason.BATCH_TOO_LARGE, "no")) == limited
+
+
+def test_error_of_a_batch_item_is_freed_without_the_garbage_collector():
+    gc.disable()
+    try:
+        items = decode_batch_items([b"\xff"])
+        error = weakref.ref(cast("ReshapeError", next(items)))
+        assert next(items, None) is None
+        assert error() is None
+    finally:
+        gc.enable()
 
 
 def test_batch_requests_above_size_or_item_limits_are_rejected():
@@ -105,11 +135,14 @@ def test_batch_requests_above_size_or_item_limits_are_rejected():
     assert (len(largest), len(decode_batch_request(largest))) == (MAX_BATCH_BYTES, 1)
     assert len(decode_batch_request(EMPTY_ITEM * MAX_BATCH_ITEMS)) == MAX_BATCH_ITEMS
     above = EMPTY_ITEM * (MAX_BATCH_ITEMS + 1)
+    others = b"\x10\x00" * MAX_BATCH_ITEMS
+    assert len(decode_batch_request(others + EMPTY_ITEM)) == 1
+    assert reject(bytes(MAX_BATCH_BYTES + 1)).metadata["size"] == str(MAX_BATCH_BYTES + 1)
     for raw, limit in (
         (bytes(MAX_BATCH_BYTES + 1), MAX_BATCH_BYTES),
         (above, MAX_BATCH_ITEMS),
         (b"\xa8\x1f\x05" + above, MAX_BATCH_ITEMS),  # after an unknown field
-        (b"\x10\x00" * (MAX_BATCH_ITEMS + 1), MAX_BATCH_ITEMS),  # fields that are not items
+        (others + b"\x10\x00", MAX_BATCH_ITEMS),  # fields that are not items
     ):
         error = reject(raw)
         assert isinstance(error, LimitError)
@@ -124,6 +157,7 @@ def test_batch_results_are_decoded_in_their_order():
         ANSWER,
         REJECTION,
         ShapeAnswer(None),
+        ShapeAnswer(None, conditions_complete=False),
         limit,
         ShapeAnswer(()),
         REJECTION,
@@ -136,10 +170,15 @@ def test_batch_results_are_decoded_in_their_order():
 
 
 def test_oversized_batch_response_contains_errors():
-    *answers, rejected = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
-    assert answers == [ANSWER] * 2
-    assert isinstance(rejected, LimitError)
-    assert (rejected.reason, rejected.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
+    size = len(encode_batch_result(ANSWER))
+    for most, count in ((3 * size, 3), (3 * size - 1, 2), (2 * size, 2), (2 * size - 1, 1), (size - 1, 0)):
+        results = decode_batch_response(encode_batch_response([ANSWER] * 3, most))
+        assert results[:count] == [ANSWER] * count
+        for rejected in results[count:]:
+            assert isinstance(rejected, LimitError)
+            assert (rejected.reason, rejected.field, rejected.metadata) == (
+                *(Reason.OUTPUT_TOO_LARGE, "items", {"limit": str(most)}),
+            )
 
 
 def test_unencodable_batch_result_affects_only_its_item():

@@ -1,21 +1,26 @@
 """Dims of every kind round-trip, in a shape and in a requested shape."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import BOUNDS, DIMS, TERMS
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, name_dim
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_RANK
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, ONNX_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
     decode_dims,
+    decode_expected,
     decode_expression,
+    decode_shape,
     decode_target,
     encode_expression,
     encode_shape,
-    write_target,
+    encode_target,
 )
 
 MAX = 2**63 - 1
@@ -29,6 +34,11 @@ KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
     "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(max=0))),
     "unbounded": (Dim(Interval(2, None)), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval(min=2))),
     "from 0": (Dim(ANY), tensor_pb2.PartialDim(index=0, interval=tensor_pb2.Interval())),
+    "no name": (name_dim(""), tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol())),
+    "a name with empty bounds": (
+        name_dim("N", 0, 0),
+        tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=0))),
+    ),
     "a name": (name_dim("N"), tensor_pb2.PartialDim(index=0, symbol=tensor_pb2.Symbol(name="N"))),
     "a bounded name": (
         name_dim("N", 1, 8),
@@ -57,12 +67,6 @@ KINDS: dict[str, tuple[Dim, tensor_pb2.PartialDim]] = {
 }
 
 
-def encode_target(items: list[AnyDim]) -> reshape_pb2.TargetShape:
-    message = reshape_pb2.TargetShape()
-    write_target(message, items)
-    return message
-
-
 def read_shape(dims: list[int], *partial: tensor_pb2.PartialDim) -> list[AnyDim]:
     return decode_dims(tensor_pb2.Shape(dims=dims, partial=partial), "data.dims")
 
@@ -83,6 +87,48 @@ def test_minus_one_is_unknown_in_a_shape_but_infers_in_a_target():
     assert read_target([-1, 0, MAX]) == [-1, 0, MAX]
     assert encode_shape([None, 0, MAX]) == tensor_pb2.Shape(dims=[-1, 0, MAX])
     assert encode_target([-1, 0, MAX]) == reshape_pb2.TargetShape(items=[-1, 0, MAX])
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (STATIC_RESHAPE, Reason.RANK_UNSUPPORTED),
+        (DYNAMIC_RESHAPE, Reason.RANK_UNSUPPORTED),
+        (RESHAPE, Reason.RANK_LIMIT_EXCEEDED),
+        (ONNX_RESHAPE, Reason.RANK_LIMIT_EXCEEDED),
+    ],
+)
+def test_shape_is_read_up_to_the_limit_of_all_operations(operation: Operation, reason: Reason):
+    readers: list[tuple[str, Callable[[list[int]], object]]] = [
+        ("data.dims", lambda dims: decode_shape(operation, tensor_pb2.Shape(dims=dims), "data.dims")),
+        ("shape", lambda dims: decode_target(operation, reshape_pb2.TargetShape(items=dims))),
+        (
+            "expected_shape.dims",
+            lambda dims: decode_expected(
+                operation, reshape_pb2.InferShapeRequest(expected_shape=tensor_pb2.Shape(dims=dims))
+            ),
+        ),
+    ]
+    for path, read in readers:
+        assert read([1] * MAX_RANK) == [1] * MAX_RANK
+        with pytest.raises(ReshapeError) as caught:
+            read([1] * (MAX_RANK + 1))
+        assert (caught.value.reason, caught.value.field) == (reason, path)
+
+
+def test_product_has_at_most_64_names():
+    def write(count: int, below: int) -> tensor_pb2.Expression:
+        names = [tensor_pb2.Symbol(name="N")]
+        return tensor_pb2.Expression(factors=names * (count - below), divisors=names * below)
+
+    for below in (0, 1, 40):
+        (dim,) = read_shape([-1], tensor_pb2.PartialDim(index=0, expression=write(64, below)))
+        assert isinstance(dim, Dim)
+        for read, path in ((read_shape, "data.dims[1]"), (read_target, "shape[1]")):
+            with pytest.raises(InvalidRequestError) as caught:
+                read([3, -1], tensor_pb2.PartialDim(index=1, expression=write(65, below)))
+            assert caught.value.field == path
+            assert caught.value.metadata.items() >= {"index": "1"}.items()
 
 
 def test_unknown_item_of_a_requested_shape_has_an_entry_without_a_kind():
@@ -120,6 +166,7 @@ def test_entry_that_does_not_fit_the_numbers_is_rejected(numbers: list[int], ind
         with pytest.raises(InvalidRequestError) as caught:
             read(numbers, *entries)
         assert (caught.value.reason, caught.value.field) == (Reason.PARTIAL_DIM_INVALID, f"{parent}.{field}")
+        assert caught.value.metadata == {}
 
 
 def test_entry_without_an_index_is_rejected():

@@ -8,6 +8,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.fields import (
+    SHORT_BYTES,
     check_header_size,
     encode_field,
     encode_varint,
@@ -62,6 +63,22 @@ def test_tensor_payload_is_located_only_as_the_last_field():
             assert tensor_pb2.Tensor.FromString(message[: found[0]]).data == b"", name
 
 
+def test_varint_of_each_size_is_read_back():
+    for size in range(1, 6):
+        for number in {0 if size == 1 else 2 ** (7 * size - 7), 2 ** (7 * size) - 1}:
+            assert (len(encode_varint(number)), read_varint(encode_varint(number), 0)) == (size, (number, size))
+            for end in range(size):
+                assert read_varint(encode_varint(number)[:end], 0)[0] == -1
+    assert read_varint(encode_varint(2**35), 0)[0] == read_varint(b"\x80\x80\x80\x80\x80\x00", 0)[0] == -1
+    assert [len(encode_varint(SHORT_BYTES - 1)), len(encode_varint(SHORT_BYTES))] == [1, 2]
+
+
+def test_field_of_any_length_is_encoded_like_the_protobuf_class():
+    for length in (1, 2, 127, 128, 129, 2**14 - 1, 2**14):
+        assert encode_field(b"\x7a", bytes(length)) == tensor_pb2.Tensor(data=bytes(length)).SerializeToString()
+    assert encode_field(b"\x0a", b"") == b"\x0a\x00"
+
+
 @given(st.integers(0, 2**35 - 1))
 def test_varint_encoding_is_minimal_and_round_trips(number: int):
     raw = encode_varint(number)
@@ -79,11 +96,16 @@ def test_measured_header_size_excludes_the_payload_field():
 
 
 def test_message_header_size_and_field_count_are_limited():
-    assert measure_header(b"\x08\x01" * 2048) <= MAX_HEADER_BYTES < measure_header(b"\x08\x01" * 2049)
+    for field in (b"\x08\x01", b"\x7a\x00"):
+        assert measure_header(field * 2048, nested=False) == 4096
+        assert measure_header(field * 2049, nested=False) == MAX_HEADER_BYTES + 1
+    large = encode_field(b"\x2a", bytes(MAX_HEADER_BYTES - 4))
+    assert measure_header(large) == MAX_HEADER_BYTES < measure_header(large + b"\x08\x01")
     assert check_header_size(MAX_HEADER_BYTES) == MAX_HEADER_BYTES
     with pytest.raises(LimitError) as caught:
         check_header_size(MAX_HEADER_BYTES + 1)
     assert caught.value.reason is Reason.HEADER_TOO_LARGE
+    assert caught.value.metadata == {"size": str(MAX_HEADER_BYTES + 1), "limit": str(MAX_HEADER_BYTES)}
 
 
 def test_parse_message_error_names_the_malformed_message():

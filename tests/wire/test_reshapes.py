@@ -1,5 +1,6 @@
 """Requests, responses and streams round-trip without a copy, headers are aligned, and invalid messages are rejected."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -15,15 +16,16 @@ from meters import measure_peak
 from plain_requests import encode_reshape_request, encode_reshape_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_HEADER_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_RANK, Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import reshapes
 from tensor_reshape.wire.arrays import DTYPES, build_array
-from tensor_reshape.wire.fields import encode_varint
+from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint, read_field
 from tensor_reshape.wire.methods import OPERATION_METHODS
 from tensor_reshape.wire.reshapes import (
+    DEFAULT_CHUNK_BYTES,
     Chunk,
     ReshapeCall,
     decode_reshape_response,
@@ -135,6 +137,25 @@ def test_strided_target_shape_tensor_is_read():
         assert reshapes.read_target(RESHAPE, tensor) == items
 
 
+@pytest.mark.parametrize("stride", [None, 0, 1])
+def test_target_shape_tensor_is_read_up_to_the_rank_limit(stride: int | None):
+    def read(operation: Operation, rank: int, **limits: Limits) -> list[int]:
+        size = 1 if stride == 0 and rank else rank
+        strides = None if stride is None else (stride,)
+        return reshapes.read_target(
+            operation, TensorView(DataType.I32, (rank,), strides, memoryview(bytes(4 * size))), **limits
+        )
+
+    for operation in (DYNAMIC_RESHAPE, RESHAPE):
+        assert read(operation, MAX_RANK, limits=Limits(max_rank=8)) == [0] * MAX_RANK
+        with pytest.raises(ReshapeError) as caught:
+            read(operation, MAX_RANK + 1)
+        assert caught.value.metadata["rank"] == str(MAX_RANK + 1)
+    with pytest.raises(LimitError) as limited:
+        read(RESHAPE, MAX_RANK + 1, limits=Limits(max_rank=8))
+    assert limited.value.metadata["limit"] == "8"
+
+
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
 def test_decoded_tensor_payload_is_a_view_of_the_message(operation: Operation):
     raw = encode(operation, 16 * MIB)
@@ -230,13 +251,28 @@ def test_reshape_request_has_at_most_2048_fields(tail: bytes):
     assert reject(STATIC_RESHAPE, build(2049)) == "HEADER_TOO_LARGE"
 
 
-def test_tensor_of_2_gib_is_rejected_before_copying():
-    with mmap(-1, 2**31) as pages, memoryview(pages) as payload:  # unused pages take no memory
-        data = TensorView(DataType.U8, (2**31,), None, payload)
-        question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)
-        with pytest.raises(LimitError) as caught:
-            encode_reshape_request(reshapes.ReshapeCall(question, data))
-    assert (caught.value.reason, caught.value.field) == ("MESSAGE_TOO_LARGE", "data")
+def find_payload_field(message: bytes, position: int) -> tuple[int, int]:
+    """Returns the begin and the end of the next field 15 of a message, even if the message has only its begin."""
+    while (field := read_field(message, position)) and field[0] != PAYLOAD_TAG[0]:
+        position = field[2]
+    assert field is not None
+    return field[1:]
+
+
+def test_tensor_near_2_gib_is_rejected_before_copying():
+    most = 2**31 - 1 - 2 * MAX_HEADER_BYTES
+    question = Question(operation=STATIC_RESHAPE, data=(most,), target=(-1,), special_zero=True)
+    with mmap(-1, 2**31) as pages, memoryview(pages) as whole:  # unused pages take no memory
+        with whole[:most] as payload:
+            data = TensorView(DataType.U8, (most,), None, payload)
+            header = reshapes.encode_request_header(ReshapeCall(question, data), None)
+            tensor, end = find_payload_field(header, 0)
+            assert (end, find_payload_field(header, tensor)) == (len(header) + most, (len(header), end))
+        for size in (most + 1, 2**31):
+            with whole[:size] as payload, pytest.raises(LimitError) as caught:
+                reshapes.encode_request_header(ReshapeCall(question, replace(data, payload=payload)), None)
+            assert (caught.value.reason, caught.value.field) == ("MESSAGE_TOO_LARGE", "data")
+            assert caught.value.metadata == {"size": str(size)}
 
 
 NO_BYTES = memoryview(b"")
@@ -264,6 +300,10 @@ def read_chunk(message: object) -> Chunk:
     return message
 
 
+def test_chunk_has_one_mebibyte_by_default():
+    assert DEFAULT_CHUNK_BYTES == MIB
+
+
 @given(offsets, payloads)
 def test_chunk_encoding_matches_the_protobuf_class(offset: int, payload: bytes):
     raw = encode_chunk(offset, memoryview(payload))
@@ -278,8 +318,8 @@ def test_chunk_encoding_matches_the_protobuf_class(offset: int, payload: bytes):
 def test_decoded_chunk_payload_is_a_view_of_the_message():
     for offset in OFFSETS:
         raw = encode_chunk(offset, memoryview(b"abc"))
-        chunk = read_chunk(decode_stream_request(raw))
-        assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
+        for chunk in map(read_chunk, (decode_stream_request(raw), decode_stream_response(raw))):
+            assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
 
 
 def test_chunk_message_with_unusual_encoding_is_not_forwarded():
@@ -377,24 +417,65 @@ typed_shapes = st.tuples(st.sampled_from(list(DataType)), FULL | WITHOUT_ELEMENT
 small_shapes = typed_shapes.filter(lambda tensor: measure(*tensor) < 2**16)
 
 
+def list_misread(header: bytes) -> list[str]:
+    """Returns the parts of a header that some parser would misread. The payload is not there."""
+    findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
+    return [finding for finding in findings if "bytes behind it" not in finding]
+
+
 @examples(1000)
 @given(typed_shapes)
 def test_padded_varints_are_read_by_every_protobuf_parser(tensor: tuple[DataType, list[int]]):
     header = encode_response_header(*tensor, measure(*tensor))
     assert len(header) % ALIGNMENT == 0
-    findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
-    assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
+    assert list_misread(header) == []
+
+
+def count_varint_bytes(number: int) -> int:
+    return max(1, -(-number.bit_length() // 7))
+
+
+def measure_aligned(dims: Sequence[int], payload_bytes: int) -> int:
+    """Returns the size of a header whose lengths suffice for 7 bytes of padding, rounded up to a multiple of 8."""
+    packed = sum(map(count_varint_bytes, dims))
+    least = 2 + 1 + count_varint_bytes(payload_bytes) + (1 + count_varint_bytes(packed + 7) + packed if dims else 0)
+    return -(-(1 + count_varint_bytes(least + 7 + payload_bytes) + least) // ALIGNMENT) * ALIGNMENT
 
 
 def test_response_headers_are_aligned_near_varint_size_boundaries():
-    wrong = [
-        (rank, size)
+    tensors: list[tuple[list[int], int]] = [
+        ([size, *[1] * (rank - 1)], size)
         for rank in (1, 2, 12, 20, 64)
         for border in BORDERS
         for size in range(max(0, border - 300), border + 20)
-        if len(encode_response_header(DataType.U8, (size, *(1,) * (rank - 1)), size)) % ALIGNMENT
     ]
-    assert wrong == []
+    # the dims have about 128 bytes
+    tensors += [
+        ([2**56] * number + [2**7] * (64 - number - ones) + [1] * ones + [0], 0)
+        for number in range(2)
+        for ones in range(40)
+    ]
+    for dims, size in tensors:
+        header = encode_response_header(DataType.U8, dims, size)
+        assert len(header) == measure_aligned(dims, size), (dims, size)
+        assert list_misread(header) == [], (dims, size)
+
+
+# The parts of a header: the length of the message, the type, the dims with their length, and the length of the payload.
+HEADERS: dict[tuple[DataType, tuple[int, ...]], str] = {
+    (DataType.F32, ()): "7a888000 080e 7a04",
+    (DataType.BOOLEAN, (0,)): "7a0e 0801 12088080808080808000 7a00",
+    (DataType.F32, (2, 3)): "7a26 080e 12088280808080800003 7a18",
+    (DataType.U8, (128, 255)): "7a8cff01 0806 12048001ff01 7a80ff01",
+    (DataType.U8, (2**21,)): "7a93808001 0806 128900808080818080808000 7a80808001",
+    (DataType.F64, (2**14, 128)): "7a93808008 080f 120a80800180818080808000 7a80808008",
+    (DataType.I64, (0, 2**62)): "7a16 0805 1210 80808080808000 808080808080808040 7a00",
+}
+
+
+def test_response_header_has_exactly_these_bytes():
+    for (data_type, dims), text in HEADERS.items():
+        assert encode_response_header(data_type, dims, measure(data_type, dims)).hex() == text.replace(" ", "")
 
 
 @given(small_shapes, st.randoms())

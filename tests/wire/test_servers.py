@@ -1,14 +1,14 @@
 """ServerInfo and health messages round-trip, and unknown values of newer servers are ignored."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.servers import (
     CHECK_METHOD,
     Feature,
@@ -39,6 +39,28 @@ def test_encoded_server_info_is_decoded_unchanged():
     assert [int(number) for number in message.operations[2].data_types] == sorted(map(int, DataType))
 
 
+def test_server_info_encoding_matches_the_protobuf_class():
+    kind = reshape_pb2.ServerInfoResponse
+    described = [
+        reshape_pb2.OperationInfo(
+            operation=reshape_pb2.Operation.ValueType(number),
+            max_rank=INFO.operations[name].max_rank,
+            data_types=sorted(tensor_pb2.DataType.ValueType(one) for one in INFO.operations[name].data_types),
+            shape_data_types=sorted(
+                tensor_pb2.DataType.ValueType(one) for one in INFO.operations[name].shape_data_types
+            ),
+        )
+        for number, name in ((1, "static_reshape"), (2, "dynamic_reshape"), (3, "reshape"))
+    ]
+    limits = reshape_pb2.ServerLimits(**{field.name: getattr(LIMITS, field.name) for field in fields(ServerLimits)})
+    features = {Feature.REFLECTION: kind.FEATURE_REFLECTION, Feature.OPEN_INFERENCE: kind.FEATURE_OPEN_INFERENCE}
+    for chosen in ({}, *({feature: number} for feature, number in features.items()), features):
+        info = replace(INFO, features=frozenset(chosen))
+        message = kind(version="1.2.3", limits=limits, operations=described, features=chosen.values())
+        assert kind.FromString(encode_server_info(info)) == message
+        assert decode_server_info(message.SerializeToString()) == info
+
+
 def test_server_info_names_match_the_proto_definition():
     limits = {field.name for field in reshape_pb2.ServerLimits.DESCRIPTOR.fields}
     assert limits == {field.name for field in fields(ServerLimits)}
@@ -50,15 +72,17 @@ def test_unknown_server_info_fields_are_ignored():
     message = reshape_pb2.ServerInfoResponse.FromString(encode_server_info(INFO))
     message.operations[0].data_types.append(999)  # type: ignore[arg-type] # values of a newer API
     message.operations.add(operation=99)
-    message.features.append(99)  # type: ignore[arg-type]
+    message.features.extend([0, 99])  # type: ignore[list-item]
     assert decode_server_info(message.SerializeToString() + b"\xfa\x3f\x01x") == INFO
 
 
 def test_empty_server_info_has_no_limits():
     empty = decode_server_info(b"")
     assert (empty.version, empty.limits.max_message_bytes, empty.operations, empty.features) == ("", 0, {}, frozenset())
-    with pytest.raises(InvalidRequestError):
-        decode_server_info(b"\xff")
+    for read, name in ((decode_server_info, "v1.ServerInfoResponse"), (decode_check_response, "HealthCheckResponse")):
+        with pytest.raises(InvalidRequestError, match=name) as caught:
+            read(b"\xff")
+        assert caught.value.reason is Reason.MESSAGE_MALFORMED
 
 
 def decode(number: int) -> HealthStatus:

@@ -24,7 +24,6 @@ from tensor_reshape.rules.errors import (
 from tensor_reshape.wire.status import (
     DETAILS_KEY,
     DOMAIN,
-    MAX_REQUEST_ID_CHARACTERS,
     REQUEST_ID_KEY,
     RETRY_SECONDS,
     Status,
@@ -100,6 +99,29 @@ def test_error_status_details_are_google_rpc_messages():
     assert len(read_details(without_field).details) == 1
 
 
+def test_texts_of_an_error_status_are_cut_at_their_limits():
+    for extra in (0, 1):
+        ends = "..." if extra else "aaa"
+        error = LimitError("a" * (768 + extra), reason=Reason.SERVER_BUSY, field="a" * (128 + extra))
+        status, brief = (
+            encode_rejection(error),
+            encode_brief_rejection(LimitError("a" * (755 + extra), reason="X" * 11)),
+        )
+        twin = decode_rejection(status.code, status.trailing_metadata)
+        assert read(twin) == (LimitError, f"{'a' * 765}{ends}", Reason.SERVER_BUSY, f"{'a' * 125}{ends}", {})
+        assert (status.details, brief.details) == (f"{'a' * 765}{ends}", f"{'X' * 11}: {'a' * 752}{ends}")
+
+
+def test_first_detail_of_each_kind_applies():
+    violations = [BadRequest.FieldViolation(field=field) for field in ("first", "second")]
+    delays = [RetryInfo(retry_delay=Duration(seconds=seconds)) for seconds in (3, 4)]
+    infos = [ErrorInfo(reason="SERVER_BUSY", domain=DOMAIN, metadata={"size": size}) for size in "12"]
+    trap = DebugInfo(detail=DOMAIN)  # an ErrorInfo of this service, if its type were ignored
+    details = pack(trap, BadRequest(field_violations=violations), *delays, *infos)
+    error = decode_rejection("RESOURCE_EXHAUSTED", details)
+    assert (read(error), find_retry_seconds(error)) == ((LimitError, "no", "SERVER_BUSY", "first", {"size": "1"}), 3.0)
+
+
 def find_pushback(rejection: ReshapeError) -> str | bytes | None:
     return dict(encode_rejection(rejection).trailing_metadata).get("grpc-retry-pushback-ms")
 
@@ -114,6 +136,7 @@ def test_only_retryable_error_reasons_have_a_retry_delay():
     assert {reason: find_pushback(reject(reason)) for reason in Reason} == {
         reason: "200" if reason in passing else None for reason in Reason
     }
+    assert find_pushback(InvalidRequestError(SMALL, reason=Reason.SERVER_BUSY)) == "200"
     assert find_retry_seconds(travel(LimitError.of(Reason.SERVER_BUSY, "no"))) == 0.2
     assert find_retry_seconds(travel(LimitError.of(Reason.TENSOR_TOO_LARGE, "no"))) is None
     for seconds, milliseconds in [(0.0, 0), (0.0001, 1), (2.5, 2500), (1e9, 2**31 - 1)]:
@@ -233,7 +256,7 @@ def test_additional_status_details_of_other_services_are_ignored():
         assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})
 
 
-LONGEST = "~" * MAX_REQUEST_ID_CHARACTERS
+LONGEST = "~" * 128
 
 
 def test_request_id_must_be_visible_ascii():

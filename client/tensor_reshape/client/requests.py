@@ -208,7 +208,7 @@ class Plan:
             if self.is_of_bytes
             else view_array(self.array, "data")
         )
-        header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
+        header = reshapes.encode_request_header(reshapes.ReshapeCall(self.question, data), self.shape)
         decode = partial(decode_array, self.question, self.dims, as_bytes=self.is_of_bytes)
         return PreparedCall(
             OPERATION_METHODS[self.question.operation].path,

@@ -186,15 +186,18 @@ def gather(tensor: TensorView) -> memoryview:
 def view_bytes(array: Array) -> Bytes:
     """Returns a view of the bytes of a row-major array."""
     # The array is viewed as bytes, because numpy cannot create a memoryview of an array with a type of ml_dtypes.
-    return array.reshape(-1).view(np.uint8)
+    return array.ravel().view(np.uint8)
 
 
 def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
-    """Returns the strides of a tensor in bytes; None if the tensor is dense. The stride of a dim of 1 becomes 0."""
+    """Returns the strides of a tensor in bytes; None if the tensor is dense.
+
+    The stride of a dim of 1 becomes 0, because it has no effect, and may be too large for numpy.
+    """
     if tensor.strides is None or 0 in tensor.dims:
         return None
     axes = zip(tensor.dims, tensor.strides, strict=True)
-    return [0 if dim == 1 else stride * tensor.data_type.group_bytes for dim, stride in axes]
+    return [(dim > 1) * stride * tensor.data_type.group_bytes for dim, stride in axes]
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
@@ -204,8 +207,7 @@ def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
     """
     if not array.flags.c_contiguous:
         # If a stride of 0 repeats an element in memory, the element is sent only once, with a stride of 0.
-        broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
-        unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
+        unique = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]
         # The axes are sorted from the longest stride to the shortest. In an array without gaps, this is the order of
         # the axes in memory. An array with a negative stride is never contiguous in this order, so it is copied into
         # dense memory. The protobuf messages cannot represent negative strides.
@@ -213,5 +215,5 @@ def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:
             axes = zip(unique.shape, array.strides, strict=True)
-            return in_memory.reshape(-1), [0 if dim == 1 else stride // array.itemsize for dim, stride in axes]
-    return np.ascontiguousarray(array).reshape(-1), None
+            return in_memory.ravel(), [0 if dim == 1 else stride // array.itemsize for dim, stride in axes]
+    return np.ascontiguousarray(array).ravel(), None

@@ -88,18 +88,16 @@ def encode_batch_response(
         max_bytes: the largest size of all results together.
         report: the function that handles bugs, as in `answer_batch`.
     """
-    pieces, size, too_much = [], 0, b""
+    # The error is encoded only once, because tens of thousands of items of a batch may have this error.
+    text = "earlier results fill the response: send fewer queries in a batch"
+    too_much = encode_batch_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+    pieces, size = [], 0
     for result in results:
         try:
             piece = encode_batch_result(result)
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             piece = encode_batch_result(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
-            # The error is encoded only once, because tens of thousands of items of a batch may have this error.
-            if not too_much:
-                text = "earlier results fill the response: send fewer queries in a batch"
-                error = LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes)
-                too_much = encode_batch_result(error)
             piece = too_much
         pieces.append(piece)
         size += len(piece)

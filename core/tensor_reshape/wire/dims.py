@@ -16,7 +16,6 @@ from tensor_reshape.rules.dims import (
     Expression,
     Interval,
     Symbol,
-    are_known,
     make_expression,
     reject_factors,
 )
@@ -66,9 +65,8 @@ def decode_target(operation: Operation, shape: reshape_pb2.TargetShape) -> list[
     if len(shape.items) > MAX_RANK:
         check_rank(operation, len(shape.items), "shape", DEFAULT_LIMITS)
     items: list[AnyDim] = [*shape.items[:]]
-    if shape.partial:
-        for index, dim in _decode_partial(shape.partial, shape.items, "shape", "shape.").items():
-            items[index] = dim
+    for index, dim in _decode_partial(shape.partial, shape.items, "shape", "shape.").items():
+        items[index] = dim
     return items
 
 
@@ -100,7 +98,7 @@ def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
 def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
     """Writes a shape into an empty message. An unknown dim is a -1 without an entry."""
     message.SetInParent()  # the shape of a scalar is an empty message
-    message.dims.extend(_list_numbers(dims))
+    message.dims.extend([dim if isinstance(dim, int) else -1 for dim in dims])
     _write_partial(message, [index for index, dim in enumerate(dims) if isinstance(dim, Dim)], dims)
 
 
@@ -114,12 +112,8 @@ def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
 def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
     """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
     message.SetInParent()
-    message.items.extend(_list_numbers(items))
+    message.items.extend([dim if isinstance(dim, int) else -1 for dim in items])
     _write_partial(message, [index for index, dim in enumerate(items) if not isinstance(dim, int)], items)
-
-
-def _list_numbers(dims: Sequence[AnyDim]) -> Sequence[int]:
-    return dims if are_known(dims) else [dim if isinstance(dim, int) else -1 for dim in dims]
 
 
 def _write_partial(
@@ -224,8 +218,7 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
         # Such a long expression is rejected before it is read, because reading it would take long.
         if count > MAX_FACTORS:
             raise reject_factors(count, f"{path}[{index}]", index)
-        bounds = _decode_interval(entry.expression.bounds) if entry.expression.HasField("bounds") else ANY
-        return Dim(bounds, decode_expression(entry.expression))
+        return Dim(_decode_interval(entry.expression.bounds), decode_expression(entry.expression))
     # The message contains a kind of dim that this version does not know. If the server ignored such a dim, it would
     # check less than the client requested.
     if len(UnknownFieldSet(entry)):
@@ -235,22 +228,21 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
 
 
 def _write_symbol(message: tensor_pb2.Symbol, symbol: Symbol) -> None:
-    message.SetInParent()  # a name without characters is an empty message, which a server rejects
     message.name = symbol.name
     if symbol.bounds != ANY:
         _write_interval(message.bounds, symbol.bounds)
 
 
 def _decode_symbol(message: tensor_pb2.Symbol) -> Symbol:
-    return Symbol(message.name, _decode_interval(message.bounds) if message.HasField("bounds") else ANY)
+    return Symbol(message.name, _decode_interval(message.bounds))
 
 
 def _write_interval(message: tensor_pb2.Interval, bounds: Interval) -> None:
-    message.SetInParent()  # an interval from 0 without an end is an empty message
     message.min = bounds.min
     if bounds.max is not None:
         message.max = bounds.max
 
 
 def _decode_interval(message: tensor_pb2.Interval) -> Interval:
+    """Reads an interval, which is `ANY` if the message is absent."""
     return Interval(message.min, message.max if message.HasField("max") else None)

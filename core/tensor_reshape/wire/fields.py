@@ -36,7 +36,6 @@ _FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
 _CONTINUATION = 0x80  # this bit of a byte is set if another byte of the varint follows
 _MAX_NUMBER_BYTES = 5  # the longest tag or length has this many bytes, and all protobuf parsers reject longer ones
 _MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # these are the tags of the field numbers 1 and 2^29 - 1
-_MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
 _FIELD_BYTES = 32  # a message may have one field for each 32 bytes, because reading a field takes time
 _MAX_FIELDS = MAX_HEADER_BYTES // _FIELD_BYTES
@@ -154,14 +153,17 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 
 
 def read_field(message: bytes, position: int) -> _Field | None:
-    """Returns the field at `position`, or None if the field is a group or is invalid."""
+    """Returns the field at `position`, or None if the field is a group or is invalid.
+
+    The field may end after the end of the message.
+    """
     tag, start = read_varint(message, position)
     wire_type = tag & 7
     if not _MIN_TAG <= tag <= _MAX_TAG:
         return None
     if wire_type == _LENGTH_DELIMITED:
         length, start = read_varint(message, start)
-        return (tag, start, start + length) if 0 <= length <= _MAX_LENGTH else None
+        return None if length < 0 else (tag, start, start + length)
     if wire_type == _VARINT:
         end = _skip_varint(message, start)
         return None if end is None else (tag, start, end)

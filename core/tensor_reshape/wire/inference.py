@@ -124,12 +124,10 @@ def write_infer_response(message: reshape_pb2.InferShapeResponse, answer: ShapeA
     message.SetInParent()
     if answer.dims is not None:
         write_shape(message.shape, answer.dims)
-    if answer.conditions:
-        message.conditions.extend(map(encode_condition, answer.conditions))
+    message.conditions.extend(map(encode_condition, answer.conditions))
     if answer.conditions_complete:
         message.conditions_complete = True
-    if answer.origins:
-        message.origins.extend(map(_encode_origin, answer.origins))
+    message.origins.extend(map(_encode_origin, answer.origins))
     for group in answer.groups:
         message.groups.add(data_indices=group.data, output_indices=group.output)
 

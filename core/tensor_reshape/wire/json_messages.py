@@ -11,17 +11,17 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.wire.fields import AnyMessage
 
 Json: TypeAlias = dict[str, Any]
 
-_MAX_DEPTH = 32  # the JSON of a valid message has at most ten levels of nesting
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
 _MAX_QUOTED = 60
 _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
@@ -30,7 +30,6 @@ _NUMBER = re.compile(r"NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long, and no other thread runs
 _PADDINGS = (("",), (), ("", "=="), ("", "="))  # by the number of characters after the last four
 _LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
-_AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 class _DuplicateNameError(ValueError):
@@ -96,12 +95,12 @@ def parse_json(text: str, path: str = "the body") -> Json:
 
 
 def read_message(
-    kind: type[_AnyMessage],
+    kind: type[AnyMessage],
     document: Any,  # noqa: ANN401 - of JSON
     path: str = "",
     *,
     ignores_unknown: bool = False,
-) -> _AnyMessage:
+) -> AnyMessage:
     """Returns a message that is read from a JSON value.
 
     Args:
@@ -115,7 +114,7 @@ def read_message(
     """
     check_values(document, cast("Descriptor", kind.DESCRIPTOR), path)
     try:
-        return json_format.ParseDict(document, kind(), ignores_unknown, max_recursion_depth=_MAX_DEPTH)
+        return json_format.ParseDict(document, kind(), ignores_unknown)
     except json_format.ParseError as error:
         text, field = _explain(str(error), kind.DESCRIPTOR.name)
         field = f"{path}.{field}".strip(".")

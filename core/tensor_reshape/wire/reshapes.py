@@ -44,10 +44,10 @@ from tensor_reshape.wire.fields import (
     read_field,
 )
 from tensor_reshape.wire.methods import OPERATION_METHODS, ReshapeRequest
-from tensor_reshape.wire.tensors import TensorView, build_tensor_header, decode_tensor, encode_data_type, encode_tensor
+from tensor_reshape.wire.tensors import TensorView, build_tensor_header, decode_tensor, encode_tensor
 
 _ALIGNMENT = 8  # the widest element type has 8 bytes
-_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # the function `encode_response_header` explains these limits
+_MAX_DIM_BYTES = 9  # the function `encode_response_header` explains this limit
 _DATA_TYPE_TAG = b"\x08"  # this tag is for field 1 of Tensor, which is a varint
 _DIMS_TAG = b"\x12"  # this tag is for field 2 of Tensor, which has packed varints
 _ITEMS = dict(zip(sorted(INTEGERS), map(Struct, ("<b", "<h", "<i", "<q", "<B", "<H", "<I", "<Q")), strict=True))
@@ -80,24 +80,24 @@ class ReshapeCall:
     data: TensorView
 
 
-def encode_request_header(
-    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
-) -> bytes:
-    """Returns the encoded request, without the bytes of its tensor at the end. The query must contain the data type.
+def encode_request_header(call: ReshapeCall, shape: TensorView | None) -> bytes:
+    """Returns the encoded request, without the bytes of its tensor at the end.
+
+    Args:
+        call: the query and the data.
+        shape: the requested shape as a tensor, or None for StaticReshape.
 
     Raises:
         LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
     """
+    payload_bytes = call.data.payload.nbytes
     # The limit of the payload leaves space for the headers of the message and of the tensor.
     if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
         text = f"the tensor has {payload_bytes} bytes; a message must be below 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
-    message = tensor_pb2.Tensor(dims=question.data, strides=strides)
-    if question.data_type is not None:
-        message.data_type = encode_data_type(question.data_type)
     # The length fields in the header include the payload, although the returned header does not contain the payload.
-    tensor = message.SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
-    header = build_request_header(question, shape).SerializeToString()
+    tensor = build_tensor_header(call.data).SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
+    header = build_request_header(call.question, shape).SerializeToString()
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
 
 
@@ -204,10 +204,12 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
     are therefore also at an aligned address.
     """
-    # To lengthen the header, the encoder pads the varint of one dim to at most 9 bytes, or the varint of a length to at
-    # most 5 bytes. All protobuf readers accept varints with such padding. Longer varints are not safe, because
-    # protobufjs misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as
-    # negative.
+    # To lengthen the header, the encoder pads the varint of the shortest dim to at most 9 bytes, and then the varint of
+    # the length of the dims. All protobuf readers accept such padding. Longer varints are not safe, because protobufjs
+    # misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative. At
+    # most 7 bytes are missing, and the shortest dim of any tensor is below 2^31, which takes at most 5 bytes. So at
+    # least 4 bytes fit into the dim, and the length takes at most 4. If a tensor has no dims, the varint of the message
+    # length has 3 bytes.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
@@ -216,9 +218,8 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     width = len(encode_varint(least + _ALIGNMENT - 1 + payload_bytes))
     missing = -(1 + width + least) % _ALIGNMENT
     tensor = kind + _encode_dims(numbers, missing) + tail
-    # The varint of the message length takes the padding that does not fit into the field of the dims.
     width += missing - (len(tensor) - least)
-    return PAYLOAD_TAG + _widen(encode_varint(len(tensor) + payload_bytes), min(width, _MAX_LENGTH_BYTES)) + tensor
+    return PAYLOAD_TAG + _widen(encode_varint(len(tensor) + payload_bytes), width) + tensor
 
 
 def decode_reshape_response(raw: bytes) -> TensorView:
@@ -247,8 +248,7 @@ def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
     room = min(padding, _MAX_DIM_BYTES - len(shortest))
     padded[numbers.index(shortest)] = _widen(shortest, len(shortest) + room)
     packed = b"".join(padded)
-    width = min(width + padding - room, _MAX_LENGTH_BYTES)
-    return _DIMS_TAG + _widen(encode_varint(len(packed)), width) + packed
+    return _DIMS_TAG + _widen(encode_varint(len(packed)), width + padding - room) + packed
 
 
 def _widen(varint: bytes, size: int) -> bytes:

@@ -130,8 +130,7 @@ def decode_server_info(raw: bytes) -> ServerInfo:
     """
     message = parse_message(reshape_pb2.ServerInfoResponse, raw)
     limits = {field.name: getattr(message.limits, field.name) for field in message.limits.DESCRIPTOR.fields}
-    known = {feature.value: feature for feature in Feature}
-    names = {value.number: value.name for value in reshape_pb2.ServerInfoResponse.Feature.DESCRIPTOR.values}
+    features = {reshape_pb2.ServerInfoResponse.Feature.Value(feature.value): feature for feature in Feature}
     return ServerInfo(
         version=message.version,
         limits=ServerLimits(**limits),
@@ -144,7 +143,7 @@ def decode_server_info(raw: bytes) -> ServerInfo:
             for one in message.operations
             if one.operation in OPERATIONS_BY_NUMBER
         },
-        features=frozenset(known[names[number]] for number in message.features if number in names),
+        features=frozenset(features[number] for number in message.features if number in features),
     )
 
 

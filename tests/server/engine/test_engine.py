@@ -1,7 +1,6 @@
 """The engine without a server: memory of calls and its limits, waiting and rejected calls, actions, and observers."""
 
 import gc
-import json
 import logging
 import threading
 import time
@@ -11,13 +10,14 @@ from functools import partial
 
 import pytest
 
-from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, RecordedEngine, call_all, make, name_peer
-from tensor_reshape.rules.errors import LimitError, Reason
+from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, UnauthenticatedError
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
 from tensor_reshape.server.calls.sources import Source, find_source
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.engine import MAX_READS, Budget
+from tensor_reshape.server.engine.engine import Budget, Engine
 from tensor_reshape.server.engine.lifecycle import NOBODY, READ_BELOW_UNSENT, Event, Journal, Lifecycle, State
 
 OTHER, THIRD = name_peer(2), name_peer(3)
@@ -41,6 +41,10 @@ def test_engine_reports_whether_calls_wait_for_memory():
     assert engine.has_waiting_calls
     first.leave()
     assert not engine.has_waiting_calls
+
+
+def make_config(max_calls: int = 1024) -> Config:
+    return Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET, max_calls=max_calls)
 
 
 def respond_at_once(caller: Caller) -> None:
@@ -206,16 +210,16 @@ def test_one_connection_may_use_seven_eighths_of_max_calls():
 
 
 def test_connection_above_its_memory_share_does_not_block_other_calls():
-    engine = RecordedEngine(Config(max_message_bytes=MESSAGE, memory_budget_bytes=34 * MESSAGE))  # 16 in each pool
+    engine = make(16)
     Caller(engine, OTHER).arrive().work(13 * MESSAGE // 2)
     working, waiting, growing = (Caller(engine, PEER) for _ in range(3))
     working.arrive().work()
     waiting.arrive().work()
     growing.reserve(2 * MESSAGE + 100)  # together with the waiting memory, more than half of the pool
-    Caller(engine, name_peer(1, port=2)).arrive().work(100)
+    small = Caller(engine, name_peer(1, port=2)).arrive().work(100)
+    assert (small.works, waiting.works) == (1, 0)
     working.leave()
-    outcomes = [json.loads(line)["outcome"] for line in engine.lines if "start_work" in line]
-    assert outcomes == [["0 start_work"], ["1 start_work"], ["4 start_work"], ["2 start_work"]]
+    assert waiting.works == 1
 
 
 def test_engine_close_drops_calls_without_running_work_once():
@@ -232,7 +236,7 @@ def test_engine_close_drops_calls_without_running_work_once():
 
 @pytest.fixture
 def budget() -> Budget:
-    return Budget(Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET))
+    return Budget(make_config())
 
 
 @pytest.fixture
@@ -257,7 +261,7 @@ def test_quarter_of_each_memory_pool_is_reserved_for_other_addresses(budget: Bud
 
 
 def test_connection_receives_a_limited_number_of_messages_concurrently(budget: Budget):
-    assert [budget.receiving.take(SOURCE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
+    assert [budget.receiving.take(SOURCE, MESSAGE) for _ in range(17)] == [True] * 16 + [False]
 
 
 @pytest.mark.parametrize(
@@ -454,6 +458,78 @@ def test_thread_does_not_wait_for_a_running_call_observer(recorder: Recorder):
     assert len(recorder.records) == 2
     goes_on.set()
     thread.join(60)
+
+
+def test_begin_of_an_observed_call_is_reported_before_its_gates(recorder: Recorder):
+    begun: list[tuple[CallInfo, str]] = []
+    recorder.begin = lambda info: begun.append((info, info.address))  # type: ignore[method-assign]
+    engine = make(4, observers=[recorder])
+    first, second = (Caller(engine, name_peer(host)) for host in (1, 2))
+    assert begun == [(first.life.info, ""), (second.life.info, "")]
+    assert [caller.life.info and caller.life.info.address for caller in (first, second)] == [
+        *("ipv4:10.0.0.1", "ipv4:10.0.0.2")
+    ]
+
+
+class Gate:
+    """A gate that admits calls until a test sets an error, and records them."""
+
+    def __init__(self) -> None:
+        self.error: ReshapeError | None = None
+        self.seen: list[str] = []
+
+    def admit(self, info: CallInfo) -> None:
+        self.seen.append(f"admit {info.address}")
+        if self.error is not None:
+            raise self.error
+
+    def leave(self, info: CallInfo) -> None:
+        self.seen.append(f"leave {info.address}")
+
+
+def test_call_that_a_gate_rejects_takes_no_slot():
+    gate, notes = Gate(), list[str]()
+    engine = Engine(make_config(max_calls=1), [Notes("one", notes)], Gates([gate]))
+    gate.error = UnauthenticatedError("no", reason=Reason.UNAUTHENTICATED)
+    life = Lifecycle(NOBODY, METHOD)
+    engine.prepare(life, (), lambda: CallInfo(METHOD, ()))
+    with pytest.raises(UnauthenticatedError):
+        engine.enter(life, SOURCE)
+    engine.end(life, CallResult("UNAUTHENTICATED"))
+    engine.perform(engine.release(life))
+    gate.error = None
+    Caller(engine, PEER).leave()
+    assert gate.seen == ["admit a", "admit ipv4:10.0.0.1", "leave ipv4:10.0.0.1"]
+    assert notes == [f"one {event}" for event in ("ENTER", "END", "OVER", "ENTER", "REQUEST", "READ", "OVER")]
+
+
+def test_engine_without_gates_and_observers_needs_no_facts_about_calls(recorder: Recorder):
+    config = make_config()
+    engines = [Engine(config), Engine(config, gates=Gates([Gate()])), Engine(config, observers=[recorder])]
+    assert [engine.has_checks for engine in engines] == [False, True, True]
+    for engine in engines:
+        life = Caller(engine).life
+        assert (life.info is not None) == engine.has_checks
+        assert len(life.journals) == (engine is engines[2])
+
+
+def test_refused_call_is_recorded_as_busy():
+    events: list[tuple[object, ...]] = []
+
+    class Journal:
+        def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
+            events.append((life.method, life.began, event, before, life.state, size, result))
+
+    engine = make(1, journals=[Journal()], clock=lambda: 7.0)
+    engine.count_refusal("/a/B")
+    busy = CallResult("RESOURCE_EXHAUSTED", "SERVER_BUSY")
+    moves = [
+        (Event.ENTER, State.NEW, State.NEW, 0, None),
+        (Event.END, State.NEW, State.ENDING, 0, busy),
+        (Event.OVER, State.ENDING, State.DONE, 0, None),
+    ]
+    assert events == [("/a/B", 7.0, *move) for move in moves]
+    assert engine.is_idle
 
 
 class Notes:

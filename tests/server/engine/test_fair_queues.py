@@ -2,12 +2,12 @@
 
 import gc
 import weakref
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypothesis_profiles import examples
 from tensor_reshape.server.calls.sources import Source
 from tensor_reshape.server.engine.fair_queues import MAX_EXAMINED, WAIT_SECONDS, AdmissionQueue, FairQueue
 
@@ -151,6 +151,14 @@ def test_call_behind_many_clients_without_room_begins_after_several_attempts():
     assert [line.pop_all() for _ in range(4)][-1] == ["a1000"]
 
 
+@pytest.mark.parametrize(("before", "begins"), [(63, True), (64, False)])
+def test_one_attempt_examines_64_connections(before: int, begins: bool):
+    crowd = [f"a{connection}" for connection in range(before)]
+    line = Line().push(*crowd, "a1000")
+    line.full = set(crowd)
+    assert (line.queue.pop() is not None) == begins
+
+
 def test_calls_expire_in_the_order_of_their_arrival():
     line = Line().push("a1", "b1", now=1.0).push("c1", now=2.0)
     line.full = {"b1", "c1"}
@@ -188,21 +196,85 @@ def test_call_that_left_the_queue_is_not_kept_in_memory():
     assert kept() is None
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "expire", "excess"]), st.integers(0, 3), st.integers(0, 2)))
+class PlainLine:
+    """Calls in plain lists: those of each connection, the connections of each address, and the addresses in turn."""
+
+    def __init__(self) -> None:
+        self.turns: list[tuple[str, list[tuple[Source, list[tuple[int, float]]]]]] = []
+
+    def list_all(self) -> list[tuple[int, float]]:
+        return sorted(call for _, connections in self.turns for _, calls in connections for call in calls)
+
+    def push(self, source: Source, number: int, deadline: float) -> None:
+        if source.address not in [address for address, _ in self.turns]:
+            self.turns.append((source.address, []))
+        connections = next(connections for address, connections in self.turns if address == source.address)
+        if source not in [other for other, _ in connections]:
+            connections.append((source, []))
+        next(calls for other, calls in connections if other == source).append((number, deadline))
+
+    def remove(self, number: int) -> int:
+        for _, connections in self.turns:
+            for _, calls in connections:
+                calls[:] = [call for call in calls if call[0] != number]
+            connections[:] = [(source, calls) for source, calls in connections if calls]
+        self.turns = [(address, connections) for address, connections in self.turns if connections]
+        return number
+
+    def pass_turn(self) -> None:
+        address, connections = self.turns.pop(0)
+        self.turns.append((address, [*connections[1:], connections[0]]))
+
+    def pop(self, full: set[str]) -> int | None:
+        first = None
+        for _ in range(MAX_EXAMINED if self.turns else 0):
+            source, calls = self.turns[0][1][0]
+            if source == first:
+                return None
+            number = calls[0][0]
+            self.pass_turn()
+            if source.connection not in full:
+                return self.remove(number)
+            first = first or source
+        return None
+
+    def pop_expired(self, now: float, most: int) -> list[int]:
+        return [self.remove(number) for number, deadline in self.list_all()[:most] if deadline <= now]
 
 
-@examples(300)
-@given(STEPS)
-def test_each_call_leaves_the_queue_once(steps: list[tuple[str, int, int]]):
-    queue, now, pushed, left = AdmissionQueue[int](lambda source: source.connection != "00"), 0.0, 0, list[int]()
-    for step, address, connection in steps:
-        now += 0.3
-        if step == "push":
-            queue.push(Source(str(address), f"{address}{connection}"), pushed, now)
-            pushed += 1
-        elif step == "expire":
-            left += queue.pop_expired(now, 2)
-        elif len(queue) and (found := queue.pop() if step == "pop" else queue.pop_excess()) is not None:
-            left.append(found)
-    left += queue.pop_expired(now + WAIT_SECONDS, pushed)
-    assert (sorted(left), len(queue), queue._counts) == (list(range(pushed)), 0, {})
+def find_excess(line: PlainLine) -> set[int]:
+    """Returns the newest calls of the connections with the most calls, of the addresses with the most."""
+    groups = [[calls for _, calls in connections] for _, connections in line.turns]
+    most = max(sum(map(len, group)) for group in groups)
+    found = [group for group in groups if sum(map(len, group)) == most]
+    return {calls[-1][0] for group in found for calls in group if len(calls) == max(map(len, group))}
+
+
+@pytest.mark.parametrize("wait_seconds", [None, 0.5])
+def test_calls_leave_the_queue_like_those_of_plain_lists(wait_seconds: float | None):
+    waits = WAIT_SECONDS if wait_seconds is None else wait_seconds
+    for seed in range(20):
+        random, now, full, plain = Random(seed), 0.0, set[str](), PlainLine()
+        has_room = lambda source: source.connection not in full  # noqa: E731, B023
+        queue = AdmissionQueue[int](has_room) if wait_seconds is None else AdmissionQueue[int](has_room, wait_seconds)
+        for number in range(150):
+            now += random.choice((0.0, 0.0625, 0.25))
+            source = Source(address := str(random.randrange(4)), f"{address}{random.randrange(3)}")
+            step = random.choice(("push", "push", "push", "push", "pop", "pop", "expire", "excess", "full"))
+            if step == "push":
+                queue.push(source, number, now)
+                plain.push(source, number, now + waits)
+            elif step == "pop":
+                assert queue.pop() == plain.pop(full)
+            elif step == "expire":
+                most = random.randrange(4)
+                assert [*queue.pop_expired(now, most)] == plain.pop_expired(now, most)
+            elif step == "full":
+                full ^= {source.connection}
+            elif plain.turns:
+                excess = queue.pop_excess()
+                assert excess in find_excess(plain)
+                plain.remove(excess)
+            sizes = {address: sum(len(calls) for _, calls in connections) for address, connections in plain.turns}
+            assert (len(queue), queue.find_most()) == (sum(sizes.values()), max(sizes.values(), default=0))
+            assert queue._counts == sizes

@@ -105,7 +105,7 @@ def test_only_memory_request_is_granted_even_above_the_limit():
 def test_memory_pool_take_fails_while_other_requests_wait():
     wishes = Wishes().take(a=90)
     wishes.claim(at("b"), 30)
-    assert not wishes.pool.take(at("c"), 10)
+    assert wishes.pool.take(at("c"), 10) is False
     wishes.free(at("a"), 90)
     assert wishes.granted == ["b1"]
 
@@ -277,6 +277,9 @@ def test_memory_pool_counts_new_addresses_and_detects_heavy_users():
     for source in (at("a"), at("new"), at("new", 2), at("other")):
         wishes.claim(source, 30)
     assert wishes.pool.newcomers == 2
+    smallest = FairPool[str](1, 0, 1)
+    smallest.change(at("a"), 1)
+    assert [smallest.is_greedy(address) for address in ("a", "b")] == [True, False]
 
 
 def test_memory_pool_forgets_addresses_without_memory():
@@ -299,6 +302,19 @@ def test_new_address_is_granted_memory_among_many_waiting_addresses():
     claim = pool.grant()
     assert claim is not None
     assert claim.owner == "new"
+
+
+@pytest.mark.parametrize(("before", "is_granted"), [(63, True), (64, False)])
+@pytest.mark.parametrize("is_new", [False, True], ids=["addresses with memory", "new addresses"])
+def test_one_grant_examines_64_addresses(before: int, is_granted: bool, is_new: bool):
+    pool = FairPool[str](1000, 0, 1000)
+    pool.change(at("other"), 500)
+    for number in range(before + 1):
+        if not is_new:
+            pool.change(at(str(number)), 1)
+        pool.claim(at(str(number)), 1 if number == before else 501, "")
+    claim = pool.grant()
+    assert (claim and claim.source) == (at(str(before)) if is_granted else None)
 
 
 @pytest.mark.parametrize(

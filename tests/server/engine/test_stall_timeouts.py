@@ -1,5 +1,7 @@
 """The calls that are aborted, and when. The test sets the clock."""
 
+from math import nextafter
+
 import pytest
 
 from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
@@ -173,6 +175,30 @@ def test_recent_calls_and_last_calls_of_addresses_are_not_aborted(clock: Clock, 
     call_all(swept.engine, range(10, 15))
     swept.wait(seconds)
     assert [caller.reasons for caller in there] == [[]] * 4
+
+
+@pytest.mark.parametrize("host", [1, 2], ids=["another connection", "another address"])
+def test_silent_call_makes_room_after_more_than_the_short_timeout(clock: Clock, host: int):
+    clock.now = 0.0
+    swept = sweep_after(clock, 4)
+    crowd = [*silence(swept, 1), Caller(swept.engine, name_peer(9))]
+    assert Caller(swept.engine, name_peer(host, 2)).reads == 0
+    swept.wait(SHORT_SECONDS)
+    assert [caller.reasons for caller in crowd] == [[]] * 4
+    swept.wait(nextafter(SHORT_SECONDS, 1.0) - SHORT_SECONDS)
+    assert sorted(caller.reasons for caller in crowd) == [[], [], [], BUSY]
+
+
+@pytest.mark.parametrize(("later", "reasons"), [(0.0, BUSY), (1e-9, [])], ids=["not before", "before"])
+def test_slow_upload_has_more_time_after_a_short_timeout(clock: Clock, later: float, reasons: list[str]):
+    clock.now = 0.0
+    swept = sweep_after(clock, 4)
+    upload = Caller(swept.engine, name_peer(1, 1))
+    clock.now = 2 * MIN_PRESSURE_SECONDS - SHORT_SECONDS
+    silence(swept, 2, 4)
+    clock.now = 2 * MIN_PRESSURE_SECONDS + later
+    swept.wait(0)
+    assert upload.reasons == reasons
 
 
 def silence(swept: Swept, port: int, count: int = 3) -> list[Caller]:

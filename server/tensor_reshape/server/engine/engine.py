@@ -190,7 +190,8 @@ class Engine:
         self._observers = tuple(observers)
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards changes of `_lives`, `_slots`, the pools and all states
-        self._lives: set[Lifecycle] = set()  # the calls that have begun and have not ended
+        # the calls that have begun and have not ended, in the order of their beginnings
+        self._lives: dict[Lifecycle, None] = {}
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_SLOTS_PART, config.max_calls)
         self.has_room = self._slots.fits
         self.has_checks = bool(self._gates or self._observers)
@@ -258,7 +259,7 @@ class Engine:
                 rejection = reject_busy(message)
             life.move(_ENTER)
             if rejection is None:
-                self._lives.add(life)
+                self._lives[life] = None
                 return self._read_if_due(life)
         try:
             raise rejection
@@ -393,8 +394,7 @@ class Engine:
                 life.arrived_bytes = received
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
-            if life.claim is not None:
-                self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get it later
+            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get it later
             if life.state is _DONE:
                 return False, self._release(life)  # the client had disconnected before
             if before is not _WORKING:
@@ -509,10 +509,9 @@ class Engine:
     def _release(self, life: Lifecycle) -> Actions:
         """Frees the concurrency slot and the memory that a call holds. Does nothing if the call holds neither."""
         if life in self._lives:
-            self._lives.discard(life)
+            del self._lives[life]
             self._slots.change(life.source, -1)
-        if life.claim is not None:
-            self._withdraw(life)
+        self._withdraw(life)
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         self._budget.update(life)
         # The HTTP/2 stream of the call stays open until its handler is freed. Now the handler is freed as soon as its
@@ -521,6 +520,7 @@ class Engine:
         return self._grant() if life.info is None else (life.info.leave, *self._grant())
 
     def _withdraw(self, life: Lifecycle) -> None:
+        """Withdraws the claim of a call that waits for memory."""
         if life.claim is not None:
             life.claim.pool.withdraw(life.claim)
             life.claim = None

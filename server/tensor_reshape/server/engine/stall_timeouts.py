@@ -12,7 +12,7 @@
   lock.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -150,13 +150,13 @@ def choose_calls_to_abort(
             chosen, because a small message arrives within `SHORT_SECONDS`.
     """
     chosen, counts = list[Lifecycle](), Counter(life.source for life in silent)
-    if newcomers:
-        for address, count in Counter(life.source.address for life in silent).most_common():
-            own = [life for life in silent if life.source.address == address and life.since < before]
-            chosen += sorted(own, key=lambda life: life not in spare)[: count - 1]
-            if len(chosen) >= newcomers:
-                break
-        del chosen[newcomers:]
+    addresses = defaultdict[str, list[Lifecycle]](list)
+    for life in silent:
+        addresses[life.source.address].append(life)
+    for lives in sorted(addresses.values(), key=len, reverse=True):
+        own = [life for life in lives if life.since < before]
+        chosen += sorted(own, key=lambda life: life not in spare)[: len(lives) - 1]
+    del chosen[newcomers:]
     for address, wanted in starving.items():
         own = [life for life in silent if life.source.address == address and life in spare and life.since < before]
         chosen += sorted(own, key=lambda life: -counts[life.source])[:wanted]
