@@ -306,6 +306,9 @@ class Facts:
         quotient = found.quotient if found.quotient.factors else found.quotient.invert()
         if not quotient.factors:
             return [] if quotient.coefficient == quotient.divisor else self._vanish_both(whole.quotient)
+        is_one = quotient == Product(1, quotient.factors)
+        if is_one and all(key in found.shared and self._ranges[key].max == 1 for key in quotient.factors):
+            return []  # each of these variables is 1 unless it is 0
         solved = quotient if quotient.divisors else self._solve_product(quotient)
         return self._vanish_both(whole.quotient) if solved is None else [found._replace(quotient=solved)]
 
