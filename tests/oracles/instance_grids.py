@@ -67,12 +67,17 @@ class Grid(NamedTuple):
         if not isinstance(dim, Dim) or dim.expression is None:
             return is_within
         above, below = divide(dim.expression, self.values)
-        return is_within & (above == below * self.output[index])
+        is_equal: Bools = above == below * self.output[index]
+        return is_within & is_equal
 
     def _find_balanced(self, group: DimGroup) -> Bools:
         """Returns for which instances the dims of a group have the same product on both sides."""
-        inside, outside = ([dims[at] for at in own] for dims, own in ((self.data, group.data), (self.output, group.output)))
-        return (multiply(self.data) == 0) | (multiply(inside) == multiply(outside))
+        inside, outside = (
+            [dims[at] for at in own] for dims, own in ((self.data, group.data), (self.output, group.output))
+        )
+        is_empty: Bools = multiply(self.data) == 0
+        is_equal: Bools = multiply(inside) == multiply(outside)
+        return is_empty | is_equal
 
     def find_needless(self, conditions: Sequence[Condition]) -> Iterator[Condition]:
         """Yields the conditions that follow from the others."""

@@ -1,7 +1,7 @@
 """The origins and groups of output dims, and the values that a rejected query could use instead."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import accumulate, product
 from math import prod
@@ -233,7 +233,11 @@ def test_other_suggestions_are_accepted():
             assert accepted.endswith(told), question
         if reason == "COPY_INDEX_OUT_OF_RANGE":
             rank = len(question.data)
-            told = f"a 0 at an index below {rank}, or a length" if rank else "a length, because a scalar has no dim to copy"
+            told = (
+                f"a 0 at an index below {rank}, or a length"
+                if rank
+                else "a length, because a scalar has no dim to copy"
+            )
             assert accepted == told, question
 
 

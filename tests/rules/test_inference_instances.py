@@ -59,5 +59,5 @@ def test_answers_agree_with_all_instances_of_random_queries(style: str, request:
     for _ in range(COUNT * (ALL if request.config.getoption("--all") else 1)):
         question = choose_question(random, STYLES[style])
         if count_axes(question) <= FEW_AXES and (question.target is not None or question.expected is not None):
-            fault = find_fault(ShapeRequest(question, explain=random.random() < 0.5))  # noqa: PLR2004 - half of them
+            fault = find_fault(ShapeRequest(question, explain=random.random() < 0.5))
             assert not fault, f"{describe(question)}: {fault}"
