@@ -13,16 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensor_reshape.rules.conditions import Condition
+from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, DimGroup, ShapeAnswer
 from tests.oracles.small_domain import Bools, Ints, divide, evaluate, multiply, reshape
 
 LARGE = 32400  # 2^4 * 3^4 * 5^2
-_OPEN = 600  # an output dim above it can be any large number
-_SMALL = (0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 7, 15, 16, 18, 20, 24, 25, 27, 30, 32, 36, 48, 2700, 5400, 8100)
-_LENGTHS = {1: 26, 2: 26, 3: 26, 4: 9}
-"""The number of small numbers of each axis, by the number of axes."""
+_OPEN = 100  # an output dim that can be above it can be any large number, unless an answer has an upper end
+_SMALL = (0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 7, 15, 16, 18, 20, 24, 25, 27, 30, 32, 36, 48)
+_LARGE = (180, 2700, 5400, 8100, 10800, 16200, LARGE, 2 * LARGE)
 
 FEW_AXES = 4
 """If there are fewer axes, instances usually reach each end of an answer."""
@@ -80,9 +79,10 @@ class Grid(NamedTuple):
         return is_empty | is_equal
 
     def find_needless(self, conditions: Sequence[Condition]) -> Iterator[Condition]:
-        """Yields the conditions that follow from the others."""
+        """Yields the conditions that follow from the others, and the ranges that follow from the declared bounds."""
         for index, condition in enumerate(conditions):
-            others = self._list_holding([*conditions[:index], *conditions[index + 1 :]])
+            is_range = condition.kind is ConditionKind.RANGE
+            others = self._list_holding([] if is_range else [*conditions[:index], *conditions[index + 1 :]])
             if not (others & self.is_valid & ~evaluate(condition, self.values)).any():
                 yield condition
 
@@ -114,9 +114,9 @@ def find_loose(grids: Sequence[Grid], dims: Sequence[AnyDim]) -> str:
         found = np.concatenate(columns)
         if not found.size:
             return "no instance is accepted"
-        low, high = int(found.min()), int(found.max())
-        if find_bounds(dim) != (low, None if high > _OPEN else high):
-            return f"dim {index} is {find_bounds(dim)}; the instances have {low} to {high}"
+        own, low, high = find_bounds(dim), int(found.min()), int(found.max())
+        if own.min != low or (high <= _OPEN if own.max is None else own.max != high):
+            return f"dim {index} is {own}; the instances have {low} to {high}"
     return ""
 
 
@@ -143,14 +143,19 @@ def _list_bounds(dim: AnyDim) -> Iterator[tuple[str, Interval]]:
             yield dim.expression.symbol.name, dim.bounds
 
 
-def _list_values(bounds: Interval, axes: int, others: Iterable[int]) -> list[int]:
+def _list_values(bounds: Interval, numbers: Iterable[int]) -> list[int]:
     ends = bounds.min, bounds.min + 1, bounds.min if bounds.max is None else bounds.max
-    numbers = {-1, *_SMALL[: _LENGTHS.get(axes, 5)], LARGE, *ends, *(others if axes < FEW_AXES else ())}
-    return [number for number in sorted(numbers) if bounds.holds(number)]
+    return [number for number in sorted({-1, *numbers, *ends}) if bounds.holds(number)]
 
 
-def _list_numbers(data: Sequence[AnyDim], *others: Sequence[AnyDim]) -> Iterator[int]:
-    """Yields divisors of volumes of the data, and large numbers that can balance the other numbers of a query."""
+def _list_numbers(axes: int, data: Sequence[AnyDim], *others: Sequence[AnyDim]) -> Iterator[int]:
+    """Yields small numbers, divisors of volumes of the data, and numbers that can balance others."""
+    has_products = any(isinstance(dim, Dim) and dim.is_product for dims in (data, *others) for dim in dims)
+    if axes >= FEW_AXES or has_products:
+        yield from _SMALL[:9] if axes >= FEW_AXES else _SMALL
+        yield from () if has_products else (LARGE,)  # the powers of products would exceed 64 bits
+        return
+    yield from (*_SMALL, *_LARGE)
     ends = [find_bounds(dim) for dim in data]
     yield from _list_divisors(prod(own.min for own in ends))
     yield from _list_divisors(prod(max(own.min, 1) if own.max is None else own.max for own in ends))
@@ -167,7 +172,8 @@ def _list_divisors(number: int) -> list[int]:
 def _build(question: AnyQuestion, data: Sequence[AnyDim], items: Sequence[AnyDim]) -> Grid:
     expected = question.expected or ()
     axes = _list_axes(data, items, expected)
-    lists = [_list_values(bounds, len(axes), _list_numbers(data, items, expected)) for bounds in axes.values()]
+    numbers = set(_list_numbers(len(axes), data, items, expected))
+    lists = [_list_values(bounds, numbers) for bounds in axes.values()]
     values = dict(zip(axes, np.meshgrid(*lists, indexing="ij", sparse=True), strict=True)) if axes else {}
     shape = tuple(map(len, lists))
     (dims, first), (lengths, second) = _measure(data, "data", values), _measure(items, "shape", values)

@@ -103,5 +103,5 @@ def test_unexpected_exception_in_a_batch_affects_only_its_item():
     assert (type(failed), failed.reason, failed.message) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error")
     assert (show(first), show(linked), show(last)) == ((2, 3), Reason.BATCH_DEPENDENCY_FAILED, (2, 3))
     assert [type(bug) for bug in bugs] == [TypeError]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'int'"):
         list(answer_batch([bad]))

@@ -8,7 +8,7 @@ from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.limits import MAX_STEPS, StepBudget
-from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.solvers.propagation import MAX_SEARCHED
 from written_questions import write_question
 
@@ -97,6 +97,11 @@ def test_limit_is_exact(row: tuple[str, str]):
 def test_divisor_of_a_product_is_tried_with_at_most_256_values():
     found = [describe(f"{multiply_up_to(most)} M", f"N:1..{most} -1").endswith("incomplete") for most in (256, 257)]
     assert found == [False, True]
+
+
+def test_copied_zeros_are_examined_only_if_they_cancel():
+    target = write_question(STATIC_RESHAPE, "0..2 0..2 0..2 0..2 6", "? ? ? ? -1", special_zero=True)
+    assert format_dims(infer(target).dims) == "[1.., 1.., 1.., 1.., 0..96]"
 
 
 def test_at_most_twelve_variables_are_searched():

@@ -23,6 +23,9 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "N 4", "M 4", None): ("N = M [4 shape]", True),
     (RESHAPE, "N M", "N K", None): ("M = K unless N = 0 [4 shape]", True),
     (RESHAPE, "N:1..8 M", "N K", None): ("M = K [4 shape]", True),
+    (RESHAPE, "N:0..1", "N N", None): ("", True),  # N is 1 unless it is 0
+    (RESHAPE, "N:0..2", "N N", None): ("N = 1 unless N = 0 [4 shape]", True),
+    (RESHAPE, "N:0..1", "N 7", None): ("N = 0 [4 shape]", True),
     (RESHAPE, "N 4", "N M", None): ("M = 4 unless N = 0 [4 shape]", True),
     (RESHAPE, "? 6", "3 2..9", None): ("2*data[0] = shape[1] [4 shape]", True),
     (RESHAPE, "b h w", "12", None): ("b*h*w = 12 [4 shape]", True),
@@ -56,6 +59,9 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "N 4", "0 4", "M 4"): ("N = M [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N 4", "0 4", "3.. 4"): ("N >= 3 [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N A", "-1 B", "N ?"): ("B >= 1 [3 shape[1]], A = B unless N = 0 [3 shape[0]]", True),
+    (RESHAPE, "A B:1..", "K -1", "? A"): ("K >= 1 [3 shape[0]], B = K unless A = 0 [3 shape[1]]", True),
+    (RESHAPE, "N:1..3 M:1..3", "-1", "0..9"): ("", True),
+    (RESHAPE, "N:1..3 M:1..3", "-1", "2..8"): ("2 <= M*N <= 8 [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N M", "M -1", "2.. 2..3"): (
         "M >= 2 [5 expected_shape.dims[0]], 2 <= N <= 3 [5 expected_shape.dims[1]]",
         True,
