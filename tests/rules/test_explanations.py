@@ -6,21 +6,35 @@ from contextlib import suppress
 from itertools import accumulate, product
 from math import prod
 from operator import mul
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense_questions import choose_dense
 from hypothesis_profiles import examples
 from strategies import SMALL_QUESTIONS
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    find_bounds,
+    format_dim,
+    make_expression,
+    name_dim,
+)
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
-from tensor_reshape.rules.explanations import find_dim_groups
+from tensor_reshape.rules.explanations import find_dim_groups, remove_bounds
 from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion, Origin, Question, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion, Origin, Question, ShapeRequest, is_known
 from tests.oracles.contradictions import find_solution
+from tests.oracles.shape_instances import ask
 from written_questions import write_question
 
 
@@ -57,6 +71,35 @@ def test_explanation_has_an_origin_for_every_target_item():
 def test_explanation_of_a_minus_one_has_dividend_and_divisor(operation: Operation, parts: tuple[str, str]):
     origin = explain([3, 2, 4], [0, 2, -1], operation)[2]
     assert (origin.dividend, origin.divisor) == parts
+
+
+def find_kind(item: AnyDim, *, special_zero: bool) -> Kind:
+    if isinstance(item, int):
+        return Kind.INFERRED if item == -1 else Kind.COPIED if item == 0 and special_zero else Kind.LITERAL
+    return Kind.UNKNOWN if item is None else Kind.LENGTH
+
+
+def test_origins_of_random_queries_follow_from_their_items():
+    random = Random(2)
+    for _ in range(1500):
+        question = choose_dense(random)
+        try:
+            answer = answer_question(ShapeRequest(question, explain=True))
+        except InvalidRequestError:
+            continue
+        kinds = [find_kind(item, special_zero=bool(question.special_zero)) for item in question.target or ()]
+        assert [origin.kind for origin in answer.origins] == kinds, question
+        for index, (origin, dim) in enumerate(zip(answer.origins, answer.dims or (), strict=True)):
+            assert origin.data_index == (index if origin.kind is Kind.COPIED else None), question
+            assert bool(origin.dividend) is bool(origin.divisor) is (origin.kind is Kind.INFERRED), question
+            assert origin.text.startswith(f"shape[{index}] is "), question
+            is_bounded = isinstance(dim, Dim) and dim.expression is not None and dim.bounds != ANY
+            shown = f"{dim} ({Dim(find_bounds(dim))})" if is_bounded else format_dim(dim)
+            assert shown in origin.text or origin.kind is Kind.LITERAL, question
+            is_left_out = origin.kind is Kind.INFERRED and question.operation is RESHAPE and Kind.COPIED in kinds
+            assert ("left out" in origin.text) is is_left_out, question
+            if origin.dividend.isdecimal() and origin.divisor.isdecimal():
+                assert int(origin.dividend) == int(origin.divisor) * find_bounds(dim).min, question
 
 
 # data, target, special_zero, expected; rule, part of the accepted text
@@ -144,6 +187,16 @@ def test_conditions_and_bounds_of_a_contradiction_have_no_solution(question: Any
     contradiction = _explain_rejection(question)
     if contradiction is not None:
         assert find_solution(contradiction) is None, contradiction
+
+
+def test_contradiction_is_named_exactly_if_bounds_are_at_fault():
+    random = Random(1)
+    for _ in range(1500):
+        question = choose_dense(random)
+        if question.expected is None and question.target is not None and not is_known(question):
+            is_rejected, contradiction = ask(question) is None, _explain_rejection(question)
+            is_free = ask(remove_bounds(question)) is not None
+            assert (contradiction is not None) is (is_rejected and is_free), (question, contradiction)
 
 
 def test_contradiction_contains_an_expression_whose_names_cancel():

@@ -5,32 +5,19 @@ from random import Random
 
 import pytest
 
+from dense_questions import choose_dense
 from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import answer_question
-from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer, ShapeRequest
 from tests.oracles.instance_grids import FEW_AXES, build_grids, count_axes, find_loose
 from verification.prove import STYLES, choose_question
-from written_questions import read_shape
 
 COUNT = 300  # the queries of each style; with `--all`, so many times more
 ALL = 5
 
-# Few numbers, so that many queries have zeros, equal names and several unknown items.
-DIMS = read_shape("0 0 1 2 3 ? ? 0..1 1..2 2..3 1.. N N M K N:0..1 N:1..2 M:0..2 M:2.. K:1..") or []
-ITEMS: list[AnyDim] = [-1, -1, -1, 0, 0, 0, 1, 2, 3, 6, None, None, *DIMS]
 DENSE = 1200
 SQUARE = 2
-
-
-def choose_dense(random: Random) -> AnyQuestion:
-    """Returns a query with at most three dims and three items."""
-    operation, special_zero = random.choice((STATIC_RESHAPE, RESHAPE, RESHAPE)), random.random() < 0.7
-    data = random.choices(DIMS, k=random.randint(0, 3)) if random.random() < 0.9 else None
-    target = random.choices(ITEMS, k=random.randint(0, 3))
-    expected = [random.choice((None, *DIMS)) for _ in target] if random.random() < 0.3 else None
-    return Question(operation, data, target, special_zero, expected=expected)
 
 
 def ask(request: ShapeRequest) -> ShapeAnswer | None:
