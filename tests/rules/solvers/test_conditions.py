@@ -1,10 +1,12 @@
 """The conditions of queries: their normal form, and the instances that satisfy them."""
 
 from itertools import product
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense_questions import choose_dense
 from hypothesis_profiles import examples
 from strategies import SMALL_QUESTIONS
 from tensor_reshape.rules.conditions import Condition, ConditionKind
@@ -135,6 +137,26 @@ def test_same_query_has_the_same_conditions():
     answers = [answer_question(request) for _ in range(3)]
     assert len(answers[0].conditions) > 2
     assert answers[0] == answers[1] == answers[2]
+
+
+def list_items(question: AnyQuestion) -> set[tuple[int, str]]:
+    """Returns the rule and the item that a condition may have."""
+    wanted = {(5, f"expected_shape.dims[{at}]") for at, want in enumerate(question.expected or ()) if want is not None}
+    items = question.target or ()
+    if -1 not in items:
+        return {*wanted, (4, "shape")}
+    # A divisor of the -1 is at least 1. A literal is, and a copied dim that cancels is no divisor.
+    kept = [None, *([0] if question.operation is RESHAPE else []), *range(1, 10)]
+    return {*wanted, *((3, f"shape[{at}]") for at, item in enumerate(items) if item not in kept)}
+
+
+def test_condition_has_a_rule_and_an_item_that_can_demand_it():
+    random = Random(3)
+    for _ in range(2000):
+        question = choose_dense(random)
+        answer = None if question.target is None else ask(question)
+        for condition in () if answer is None else answer.conditions:
+            assert (condition.rule, condition.item) in list_items(question), (question, str(condition))
 
 
 @examples(300)
