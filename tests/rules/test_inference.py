@@ -328,7 +328,7 @@ Dims = tuple[int, ...]
 WRONG = {"unsound", "incomplete conditions", "loose", "crashed"}
 
 
-@examples(100)
+@examples(40)
 @given(st.sampled_from(sorted(STYLES)), st.integers(0, 2**32))
 def test_inferred_shapes_are_sound_and_tight(style: str, seed: int):
     random = Random(seed)
