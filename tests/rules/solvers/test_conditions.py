@@ -63,6 +63,8 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "N A", "-1 B", "N ?"): ("B >= 1 [3 shape[1]], A = B unless N = 0 [3 shape[0]]", True),
     (RESHAPE, "A B:1..", "K -1", "? A"): ("K >= 1 [3 shape[0]], B = K unless A = 0 [3 shape[1]]", True),
     (RESHAPE, "N:1..3 M:1..3", "-1", "0..9"): ("", True),
+    (RESHAPE, "N N", "-1", "5..30"): ("3 <= N <= 5 [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N N M", "N N -1", "0..5 0..3 ?"): ("N >= 1 [3 shape[0]], N <= 3 [5 expected_shape.dims[1]]", True),
     (RESHAPE, "N:1..3 M:1..3", "-1", "2..8"): ("2 <= M*N <= 8 [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N M", "M -1", "2.. 2..3"): (
         "M >= 2 [5 expected_shape.dims[0]], 2 <= N <= 3 [5 expected_shape.dims[1]]",
