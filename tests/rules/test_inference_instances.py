@@ -52,7 +52,7 @@ def find_fault(request: ShapeRequest) -> str:
     shapes = (question.data, question.target, question.expected)
     is_named = any(isinstance(dim, Dim) and dim.expression is not None for dim in question.expected or ())
     is_exact = not any(map(has_product, shapes)) and not is_named and count_axes(question) < FEW_AXES
-    names = [find_name(item) for item in question.target or ()]
+    names = [find_name(dim) for dim in (*(question.data or ()), *(question.target or ()))]
     has_cubes = any(name is not None and names.count(name) > SQUARE for name in names)
     if not fault and is_exact and not has_cubes and answer.dims is not None:
         fault = find_loose(grids, answer.dims)
