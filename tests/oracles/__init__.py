@@ -5,6 +5,7 @@ types of queries and results, the tables of types, limits and reasons, and singl
 subject has one oracle. An oracle is deterministic, unless the caller passes a `random`.
 
 - `shape_instances`: shape inference, by trying the concrete queries that match a partial one.
+- `small_domain`, `instance_grids`: shape inference, by the rules for all small numbers at once with numpy.
 - `conformance_cases`: shape inference, by the recorded answers of real libraries.
 - `plain_messages`, `plain_batches`, `plain_dims`, `headers`: the contents of a message, by the generated classes.
 - `varints`: whether every protobuf parser in use reads the same numbers from a message.

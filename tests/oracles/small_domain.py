@@ -63,7 +63,7 @@ class Table(NamedTuple):
         values = {f"data[{axis}]": column for axis, column in zip(unknown, axes, strict=True)}
         holds: Bools = np.array(True)
         for condition in answer.conditions:
-            holds = holds & _evaluate(condition, values)
+            holds = holds & evaluate(condition, values)
         if (some & ~holds).any():
             return f"{answer.conditions} excludes an instance that is accepted"
         if answer.conditions_complete and (holds & ~every).any():
@@ -95,7 +95,10 @@ def _build_part(
     """Returns the parts of a table. The first dim takes only the values of the first axis, and is never unknown."""
     rank, shape = len(axes), (*map(len, axes), *[len(ITEMS)] * count)
     grid = np.meshgrid(*axes, *[ITEMS] * count, indexing="ij", sparse=True)
-    is_accepted, dims = _reshape(grid[:rank], grid[rank:], special_zero, copies_cancel)
+    is_length = [False] * count
+    is_accepted, dims = reshape(
+        grid[:rank], grid[rank:], is_length, special_zero=special_zero, copies_cancel=copies_cancel
+    )
     some = every = np.broadcast_to(is_accepted, shape)
     columns = [np.broadcast_to(dim, shape) for dim in dims]
     lows, highs = (
@@ -110,14 +113,22 @@ def _build_part(
     return lows, highs, some, every
 
 
-def _reshape(
-    data: Sequence[Ints], items: Sequence[Ints], special_zero: bool, copies_cancel: bool
+def reshape(
+    data: Sequence[Ints], items: Sequence[Ints], is_length: Sequence[bool], *, special_zero: bool, copies_cancel: bool
 ) -> tuple[Bools, list[Ints]]:
-    """Applies rules 2 to 4 to each instance. The output of a rejected instance has no meaning."""
-    is_copied = [(item == 0) & special_zero for item in items]
+    """Applies rules 2 to 4 to each instance. The output of a rejected instance has no meaning.
+
+    Args:
+        data: the data dims.
+        items: the items.
+        is_length: for each item, whether it is a dim even if its value is 0.
+        special_zero: whether another item that is 0 copies.
+        copies_cancel: whether copies are removed from both volumes before a -1 is computed.
+    """
+    is_copied = [(item == 0) & (special_zero and not own) for item, own in zip(items, is_length, strict=True)]
     is_inferred = [item == -1 for item in items]
     is_accepted = sum(is_inferred, np.array(0)) <= 1
-    output, above, below = list[Ints](), _multiply(data[len(items) :]), np.array(1)
+    output, above, below = list[Ints](), multiply(data[len(items) :]), np.array(1)
     for index, (item, copied, inferred) in enumerate(zip(items, is_copied, is_inferred, strict=True)):
         is_left_out = copied & copies_cancel
         if index < len(data):
@@ -132,10 +143,10 @@ def _reshape(
     for index, inferred in enumerate(is_inferred):
         is_accepted = is_accepted & (~inferred | is_divisible)
         output[index] = np.where(inferred, quotient, output[index])
-    return is_accepted & (_multiply(output) == _multiply(data)), output
+    return is_accepted & (multiply(output) == multiply(data)), output
 
 
-def _multiply(factors: Sequence[Ints]) -> Ints:
+def multiply(factors: Sequence[Ints]) -> Ints:
     return reduce(np.multiply, factors, np.array(1))
 
 
@@ -144,15 +155,10 @@ def _add_unknown(array: Array, axis: int, known: int, combine: Callable[..., Arr
     return np.concatenate([array.take(range(known), axis), combine(array, axis, keepdims=True)], axis)
 
 
-def _evaluate(condition: Condition, values: Mapping[str, Ints]) -> Bools:
+def evaluate(condition: Condition, values: Mapping[str, Ints]) -> Bools:
     """Returns for which values a condition holds."""
-
-    def evaluate(product: Expression | None) -> tuple[Ints, Ints]:
-        known = product or Expression(1, ())
-        above, below = ([values[symbol.name] for symbol in symbols] for symbols in (known.factors, known.divisors))
-        return known.coefficient * _multiply(above), known.divisor * _multiply(below)
-
-    (left, below), (right, _) = evaluate(condition.left), evaluate(condition.right)
+    one = Expression(1, ())
+    (left, below), (right, _) = divide(condition.left, values), divide(condition.right or one, values)
     if condition.kind is ConditionKind.RANGE:
         holds = left >= (condition.min or 0) * below
         if condition.max is not None:
@@ -161,4 +167,10 @@ def _evaluate(condition: Condition, values: Mapping[str, Ints]) -> Bools:
         holds = left == right
     else:
         holds = np.where(left == 0, right == 0, right % np.maximum(left, 1) == 0)
-    return holds if condition.unless_zero is None else holds | (evaluate(condition.unless_zero)[0] == 0)
+    return holds if condition.unless_zero is None else holds | (divide(condition.unless_zero, values)[0] == 0)
+
+
+def divide(product: Expression, values: Mapping[str, Ints]) -> tuple[Ints, Ints]:
+    """Returns the numerators and the denominators of a product."""
+    above, below = ([values[symbol.name] for symbol in symbols] for symbols in (product.factors, product.divisors))
+    return product.coefficient * multiply(above), product.divisor * multiply(below)

@@ -1,6 +1,7 @@
 """Batches: each item has a result of its own, or uses the output of an earlier item."""
 
 from collections.abc import Sequence
+from random import Random
 from typing import cast
 
 import pytest
@@ -11,6 +12,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
+from verification.prove import STYLES, choose_question
 
 
 def make_item(
@@ -68,6 +70,23 @@ def test_data_from_uses_the_output_shape_of_an_earlier_item():
     assert answer(make_item([n, 3, 4], [0, -1]), make_item(None, [0, 4, 3], 0))[1] == (n, 4, 3)
 
 
+def describe(answer: ShapeAnswer | ReshapeError) -> object:
+    return answer if isinstance(answer, ShapeAnswer) else (answer.reason, answer.message)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_linked_item_has_the_result_of_a_query_with_the_same_data(style: str):
+    random = Random(style)
+    for _ in range(40):
+        first, second = (ShapeRequest(choose_question(random, STYLES[style])) for _ in range(2))
+        output, linked = answer_batch(
+            [BatchItem(first), BatchItem(second._replace(question=second.question._replace(data=None)), 0)]
+        )
+        if isinstance(output, ShapeAnswer):
+            asked = second._replace(question=second.question._replace(data=output.dims))
+            assert describe(linked) == describe(next(answer_batch([BatchItem(asked)]))), (first, second)
+
+
 def test_batch_item_with_an_invalid_data_from_is_rejected():
     for data_from in (1, 2, -1, 2**63):
         answers = answer(make_item([1], [1]), make_item(None, [-1], data_from), make_item([2], [2]))
@@ -103,5 +122,5 @@ def test_unexpected_exception_in_a_batch_affects_only_its_item():
     assert (type(failed), failed.reason, failed.message) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error")
     assert (show(first), show(linked), show(last)) == ((2, 3), Reason.BATCH_DEPENDENCY_FAILED, (2, 3))
     assert [type(bug) for bug in bugs] == [TypeError]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="'int'"):
         list(answer_batch([bad]))

@@ -92,6 +92,9 @@ def test_invalid_dim_is_rejected():
         with pytest.raises(InvalidRequestError) as caught:
             check_partial_dims([1, dim], "data.dims")
         assert (caught.value.reason, caught.value.field) == (reason, "data.dims[1]"), dim
+        assert caught.value.metadata["index"] == "1", dim
+        values = {Reason.INTERVAL_EMPTY: {"min", "max"}, Reason.DIM_OUT_OF_RANGE: {"value"}}.get(reason, set())
+        assert caught.value.metadata.keys() == {"index", *values}, dim
 
 
 def test_largest_valid_dims_and_expressions_are_accepted():

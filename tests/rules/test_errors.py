@@ -18,6 +18,7 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     TensorReshapeError,
     UnauthenticatedError,
+    clip_metadata,
     escape_unprintable,
     format_value,
 )
@@ -68,9 +69,27 @@ def test_error_reasons_are_never_renamed_or_removed():
     assert [Reason(reason.value) for reason in Reason] == list(Reason)
 
 
-def test_error_reasons_have_valid_status_codes_and_rules():
+def test_error_reasons_have_valid_status_codes():
     assert {reason.code_name for reason in Reason} == {kind.code_name for kind in CLASSES.values()}
-    assert {reason.rule for reason in Reason} == {None, 1, 2, 3, 4, 5}
+
+
+# the numbers of the broken rules
+RULES = {
+    1: {
+        *("DATA_TYPE_UNSUPPORTED", "SHAPE_DATA_TYPE_UNSUPPORTED", "SHAPE_RANK_INVALID", "SPECIAL_ZERO_MISSING"),
+        *("RANK_UNSUPPORTED", "RANK_LIMIT_EXCEEDED", "DIM_OUT_OF_RANGE", "INTERVAL_EMPTY", "EXPRESSION_INVALID"),
+        "SYMBOL_CONFLICT",
+    },
+    2: {"INVALID_TARGET_VALUE", "COPY_INDEX_OUT_OF_RANGE", "MULTIPLE_MINUS_ONE"},
+    3: {"MINUS_ONE_WITH_ZERO_VOLUME", "NOT_DIVISIBLE", "DIM_OVERFLOW"},
+    4: {"VOLUME_MISMATCH"},
+    5: {"EXPECTED_SHAPE_MISMATCH"},
+}
+
+
+def test_error_reasons_of_the_rules_have_their_numbers():
+    assert {rule: {reason for reason in Reason if reason.rule == rule} for rule in RULES} == RULES
+    assert {reason.rule for reason in Reason} == {None, *RULES}
 
 
 def test_retryable_error_reasons_match_the_proto_comment():
@@ -165,6 +184,18 @@ TEXTS: dict[str, object] = {
 def test_format_value_shortens_long_values():
     assert list(map(format_value, TEXTS.values())) == list(TEXTS)
     assert len(format_value([-(2**63)] * 1_000_000)) < 400
+
+
+def test_texts_of_errors_are_cut_at_their_exact_limits():
+    assert [format_value(number) for number in (2**256 - 1, 2**256, -(2**257))] == [
+        *(str(2**256 - 1), "2^256 or beyond", "-2^257 or beyond")
+    ]
+    cut = [InvalidRequestError.of(Reason.NOT_DIVISIBLE, "m" * 768 + end, value="v" * 192 + end) for end in ("", "e")]
+    assert [one.message for one in cut] == ["m" * 768, "m" * 765 + "..."]
+    assert [one.metadata["value"] for one in cut] == ["v" * 192, "v" * 189 + "..."]
+    assert clip_metadata({str(key): "v" * 193 for key in range(11)}) == {
+        str(key): "v" * 189 + "..." for key in range(10)
+    }
 
 
 def test_format_value_escapes_control_characters():

@@ -1,24 +1,40 @@
 """The origins and groups of output dims, and the values that a rejected query could use instead."""
 
 import re
-from itertools import accumulate
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import accumulate, product
 from math import prod
 from operator import mul
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense_questions import choose_dense
 from hypothesis_profiles import examples
 from strategies import SMALL_QUESTIONS
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    find_bounds,
+    format_dim,
+    make_expression,
+    name_dim,
+)
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
-from tensor_reshape.rules.explanations import find_dim_groups
-from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.explanations import find_dim_groups, remove_bounds
+from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.operations import RESHAPE, SHAPE_OPERATIONS, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, Question, ShapeRequest
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.questions import AnyQuestion, Kind, KnownQuestion, Origin, Question, ShapeRequest, is_known
 from tests.oracles.contradictions import find_solution
+from tests.oracles.shape_instances import ask
 from written_questions import write_question
 
 
@@ -55,6 +71,35 @@ def test_explanation_has_an_origin_for_every_target_item():
 def test_explanation_of_a_minus_one_has_dividend_and_divisor(operation: Operation, parts: tuple[str, str]):
     origin = explain([3, 2, 4], [0, 2, -1], operation)[2]
     assert (origin.dividend, origin.divisor) == parts
+
+
+def find_kind(item: AnyDim, *, special_zero: bool) -> Kind:
+    if isinstance(item, int):
+        return Kind.INFERRED if item == -1 else Kind.COPIED if item == 0 and special_zero else Kind.LITERAL
+    return Kind.UNKNOWN if item is None else Kind.LENGTH
+
+
+def test_origins_of_random_queries_follow_from_their_items():
+    random = Random(2)
+    for _ in range(1500):
+        question = choose_dense(random)
+        try:
+            answer = answer_question(ShapeRequest(question, explain=True))
+        except InvalidRequestError:
+            continue
+        kinds = [find_kind(item, special_zero=bool(question.special_zero)) for item in question.target or ()]
+        assert [origin.kind for origin in answer.origins] == kinds, question
+        for index, (origin, dim) in enumerate(zip(answer.origins, answer.dims or (), strict=True)):
+            assert origin.data_index == (index if origin.kind is Kind.COPIED else None), question
+            assert bool(origin.dividend) is bool(origin.divisor) is (origin.kind is Kind.INFERRED), question
+            assert origin.text.startswith(f"shape[{index}] is "), question
+            is_bounded = isinstance(dim, Dim) and dim.expression is not None and dim.bounds != ANY
+            shown = f"{dim} ({Dim(find_bounds(dim))})" if is_bounded else format_dim(dim)
+            assert shown in origin.text or origin.kind is Kind.LITERAL, question
+            is_left_out = origin.kind is Kind.INFERRED and question.operation is RESHAPE and Kind.COPIED in kinds
+            assert ("left out" in origin.text) is is_left_out, question
+            if origin.dividend.isdecimal() and origin.divisor.isdecimal():
+                assert int(origin.dividend) == int(origin.divisor) * find_bounds(dim).min, question
 
 
 # data, target, special_zero, expected; rule, part of the accepted text
@@ -144,6 +189,16 @@ def test_conditions_and_bounds_of_a_contradiction_have_no_solution(question: Any
         assert find_solution(contradiction) is None, contradiction
 
 
+def test_contradiction_is_named_exactly_if_bounds_are_at_fault():
+    random = Random(1)
+    for _ in range(1500):
+        question = choose_dense(random)
+        if question.expected is None and question.target is not None and not is_known(question):
+            is_rejected, contradiction = ask(question) is None, _explain_rejection(question)
+            is_free = ask(remove_bounds(question)) is not None
+            assert (contradiction is not None) is (is_rejected and is_free), (question, contradiction)
+
+
 def test_contradiction_contains_an_expression_whose_names_cancel():
     four = Dim(Interval(0, 1), Expression(4, (Symbol("N"),), 1, (Symbol("N"),)))
     question = Question(STATIC_RESHAPE, [None, four], [four, -1, None], special_zero=False, expected=(4, None, None))
@@ -164,27 +219,91 @@ def test_explanation_of_a_division_names_copied_dims():
         assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without the copied dims, which leave both sides
 
 
-@examples(300)
-@given(
-    st.sampled_from(list(SHAPE_OPERATIONS.values())),
-    st.lists(st.sampled_from([0, 1, 2, 3, 8, 2**62]), max_size=4),
-    st.lists(st.sampled_from([0, 1, 2, 3, 5, 8]), max_size=4),
-    st.booleans(),
-)
-def test_lengths_suggested_by_a_volume_mismatch_are_accepted(
-    operation: Operation, data: list[int], target: list[int], special_zero: bool
-):
-    question = Question(operation=operation, data=data, target=target, special_zero=special_zero)
+SMALL_QUERIES: list[KnownQuestion] = [
+    Question(operation, data, target, special_zero)
+    for operation, special_zero, rank, count in product((STATIC_RESHAPE, RESHAPE), (False, True), range(3), range(1, 3))
+    for data in product((0, 1, 2, 6), repeat=rank)
+    for target in product((-1, 0, 2, 3), repeat=count)
+]
+
+
+def find_accepted(question: KnownQuestion, index: int, values: Iterable[int]) -> list[int]:
+    """Returns the values with which the rules accept an item of the target."""
+    target, found = list(question.target), []
+    for target[index] in values:
+        with suppress(InvalidRequestError):
+            infer_shape(question._replace(target=target))
+            found.append(target[index])
+    return found
+
+
+def find_hint(question: KnownQuestion) -> tuple[str, str]:
+    """Returns the reason of a rejection and the accepted values; both are empty if the query is accepted."""
     try:
         answer_question(ShapeRequest(question, explain=True))
     except InvalidRequestError as error:
-        found = re.search(r"is \d+: (?:(\d+), or )?-1,? for shape\[(\d+)\]", error.metadata["accepted"])
-        if error.reason != "VOLUME_MISMATCH" or found is None:
-            return
-        for value in {found[1] or "-1", "-1"}:
-            index = int(found[2])
-            followed = question._replace(target=[*target[:index], int(value), *target[index + 1 :]])
-            assert answer_question(ShapeRequest(followed)).dims is not None
+        return str(error.reason), error.metadata["accepted"]
+    return "", ""
+
+
+def test_volume_mismatch_suggests_the_only_lengths_that_are_accepted():
+    pattern = re.compile(r"items whose product is (\d+)(?:: (?:(\d+), or )?-1,? for shape\[(\d+)\])?")
+    for question in SMALL_QUERIES:
+        reason, accepted = find_hint(question)
+        if reason == "VOLUME_MISMATCH":
+            found = pattern.fullmatch(accepted)
+            assert found is not None, accepted
+            volume, length, index = found.groups()
+            assert int(volume) == prod(question.data), question
+            inferred = [at for at in range(len(question.target)) if find_accepted(question, at, [-1])]
+            assert inferred[:1] == ([] if index is None else [int(index)]), question
+            if index is not None:
+                lengths = find_accepted(question, int(index), range(1, 40))
+                assert lengths == ([int(length)] if int(length or 0) else []), question
+                assert length != "0" or find_accepted(question, int(index), [0]), question
+
+
+def test_remainder_suggests_the_nearest_divisors():
+    pattern = re.compile(r"other items whose product divides \d+: the nearest (?:is|are) (\d+)(?: and (\d+))?")
+    for volume, near in product(range(1, 25), repeat=2):
+        question = Question(RESHAPE, (volume,), (-1, near), special_zero=False)
+        if volume % near:
+            found = pattern.fullmatch(find_hint(question)[1])
+            assert found is not None
+            accepted = find_accepted(question, 1, range(1, volume + 1))
+            below, above = ([one for one in accepted if (one > near) is larger] for larger in (False, True))
+            assert [int(one) for one in found.groups() if one is not None] == [*below[-1:], *above[:1]], question
+
+
+def test_other_suggestions_are_accepted():
+    for question in SMALL_QUERIES:
+        reason, accepted = find_hint(question)
+        if reason == "MINUS_ONE_WITH_ZERO_VOLUME":
+            ones = [item or 1 for item in question.target]
+            assert infer_shape(question._replace(target=ones)), question
+            volume = prod(question.data)
+            told = f"product divides {volume}, without a 0" if volume else "without a 0, or a length in place of the -1"
+            assert accepted.endswith(told), question
+        if reason == "COPY_INDEX_OUT_OF_RANGE":
+            rank = len(question.data)
+            told = (
+                f"a 0 at an index below {rank}, or a length"
+                if rank
+                else "a length, because a scalar has no dim to copy"
+            )
+            assert accepted == told, question
+
+
+def test_suggested_expected_dim_is_that_of_the_output():
+    shapes = [(2, 3), (6,)], [(-1,), (3, -1), (1, 6)], list(product((None, 1, 2, 3, 6), repeat=2))
+    for data, target, expected in product(*shapes):
+        question = Question(RESHAPE, data, target, special_zero=False)
+        output = infer_shape(question)
+        wrong = [at for at, (have, want) in enumerate(zip(output, expected, strict=False)) if want not in {None, have}]
+        told = f"{[*output]}, or a shape that includes it, for expected_shape"
+        if len(output) == len(expected):
+            told = f"{output[wrong[0]]}, or an unknown dim, for expected_shape.dims[{wrong[0]}]" if wrong else ""
+        assert find_hint(question._replace(expected=expected))[1] == told, (question, expected)
 
 
 def test_explanation_text_length_is_limited_for_long_queries():

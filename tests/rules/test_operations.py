@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tensor_reshape.rules.dtypes import INTEGERS, DataType
-from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
+from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import (
     DYNAMIC_RESHAPE,
     ONNX_RESHAPE,
@@ -15,6 +16,7 @@ from tensor_reshape.rules.operations import (
     STATIC_RESHAPE,
     Operation,
     check_data_type,
+    check_rank,
     check_shape_data_type,
     find_operation,
 )
@@ -78,3 +80,12 @@ def test_operation_is_found_by_every_usual_spelling():
         for operation, names in spellings.items()
     } == spellings
     assert find_operation("transpose") is None
+
+
+@pytest.mark.parametrize(("operation", "most"), [(STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 5)], ids=str)
+def test_largest_rank_is_accepted_and_a_larger_one_rejected(operation: Operation, most: int):
+    limits = Limits(max_rank=5)
+    assert check_rank(operation, most, "shape", limits) == most
+    with pytest.raises(ReshapeError) as caught:
+        check_rank(operation, most + 1, "shape", limits)
+    assert (caught.value.field, caught.value.metadata) == ("shape", {"rank": str(most + 1), "limit": str(most)})

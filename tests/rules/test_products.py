@@ -34,6 +34,9 @@ def test_root_above_is_the_smallest_integer_above(value: int, power: int):
 def test_roots_of_large_numbers_are_exact():
     rows = {(2**54 + 2, 1): 2**54 + 2, ((2**40 + 1) ** 2, 2): 2**40 + 1, (2**1240, 2): 2**620, (2**1240 + 1, 2): None}
     assert {row: find_exact_root(*row) for row in rows} == rows
+    # Without this limit, a root of thousands of digits takes long.
+    limited = {(2**128 - 1, 2): 2**64 - 1, (2**128, 2): 2**64, (2**130, 2): 2**64, (2**65 - 1, 1): 2**65 - 1}
+    assert {row: find_root(*row) for row in limited} == limited
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=3), st.integers(1, 3000))
@@ -82,3 +85,6 @@ def test_divisors_are_listed_unless_they_are_too_many_or_unknown():
         assert sorted(list_divisors(number, 64) or ()) == [one for one in range(1, number + 1) if number % one == 0]
     assert list_divisors(12, 5) is None
     assert list_divisors(1_000_003 * 1_000_033, 64) is None
+    # Only a number below 999 * 999 without a factor up to 999 is known to be prime.
+    assert [list_divisors(prime, 64) for prime in (997_991, 998_009)] == [[1, 997_991], None]
+    assert [list_divisors(2**63, count) is None for count in (63, 64)] == [True, False]

@@ -1,10 +1,12 @@
 """The conditions of queries: their normal form, and the instances that satisfy them."""
 
 from itertools import product
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dense_questions import choose_dense
 from hypothesis_profiles import examples
 from strategies import SMALL_QUESTIONS
 from tensor_reshape.rules.conditions import Condition, ConditionKind
@@ -23,6 +25,9 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "N 4", "M 4", None): ("N = M [4 shape]", True),
     (RESHAPE, "N M", "N K", None): ("M = K unless N = 0 [4 shape]", True),
     (RESHAPE, "N:1..8 M", "N K", None): ("M = K [4 shape]", True),
+    (RESHAPE, "N:0..1", "N N", None): ("", True),  # N is 1 unless it is 0
+    (RESHAPE, "N:0..2", "N N", None): ("N = 1 unless N = 0 [4 shape]", True),
+    (RESHAPE, "N:0..1", "N 7", None): ("N = 0 [4 shape]", True),
     (RESHAPE, "N 4", "N M", None): ("M = 4 unless N = 0 [4 shape]", True),
     (RESHAPE, "? 6", "3 2..9", None): ("2*data[0] = shape[1] [4 shape]", True),
     (RESHAPE, "b h w", "12", None): ("b*h*w = 12 [4 shape]", True),
@@ -56,6 +61,11 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "N 4", "0 4", "M 4"): ("N = M [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N 4", "0 4", "3.. 4"): ("N >= 3 [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N A", "-1 B", "N ?"): ("B >= 1 [3 shape[1]], A = B unless N = 0 [3 shape[0]]", True),
+    (RESHAPE, "A B:1..", "K -1", "? A"): ("K >= 1 [3 shape[0]], B = K unless A = 0 [3 shape[1]]", True),
+    (RESHAPE, "N:1..3 M:1..3", "-1", "0..9"): ("", True),
+    (RESHAPE, "N N", "-1", "5..30"): ("3 <= N <= 5 [5 expected_shape.dims[0]]", True),
+    (RESHAPE, "N N M", "N N -1", "0..5 0..3 ?"): ("N >= 1 [3 shape[0]], N <= 3 [5 expected_shape.dims[1]]", True),
+    (RESHAPE, "N:1..3 M:1..3", "-1", "2..8"): ("2 <= M*N <= 8 [5 expected_shape.dims[0]]", True),
     (RESHAPE, "N M", "M -1", "2.. 2..3"): (
         "M >= 2 [5 expected_shape.dims[0]], 2 <= N <= 3 [5 expected_shape.dims[1]]",
         True,
@@ -129,6 +139,26 @@ def test_same_query_has_the_same_conditions():
     answers = [answer_question(request) for _ in range(3)]
     assert len(answers[0].conditions) > 2
     assert answers[0] == answers[1] == answers[2]
+
+
+def list_items(question: AnyQuestion) -> set[tuple[int, str]]:
+    """Returns the rule and the item that a condition may have."""
+    wanted = {(5, f"expected_shape.dims[{at}]") for at, want in enumerate(question.expected or ()) if want is not None}
+    items = question.target or ()
+    if -1 not in items:
+        return {*wanted, (4, "shape")}
+    # A divisor of the -1 is at least 1. A literal is, and a copied dim that cancels is no divisor.
+    kept = [None, *([0] if question.operation is RESHAPE else []), *range(1, 10)]
+    return {*wanted, *((3, f"shape[{at}]") for at, item in enumerate(items) if item not in kept)}
+
+
+def test_condition_has_a_rule_and_an_item_that_can_demand_it():
+    random = Random(3)
+    for _ in range(2000):
+        question = choose_dense(random)
+        answer = None if question.target is None else ask(question)
+        for condition in () if answer is None else answer.conditions:
+            assert (condition.rule, condition.item) in list_items(question), (question, str(condition))
 
 
 @examples(300)

@@ -4,7 +4,7 @@ from itertools import product
 from math import prod
 from random import Random
 
-from tensor_reshape.rules.limits import StepBudget
+from tensor_reshape.rules.limits import MAX_STEPS, StepBudget
 from tensor_reshape.rules.solvers.equations import Range
 from tensor_reshape.rules.solvers.splits import bound_quotient
 
@@ -42,3 +42,41 @@ def test_bound_quotient_skips_expensive_constants_without_using_steps():
     # 63 divisors, and 62 variables between the first and the last
     assert bound_quotient([Range(1, 2**62)] * 64, 2**62, budget) is None
     assert budget.left > StepBudget().left * 9 // 10
+
+
+# the number of variables, the constant; the steps for bounding their quotient
+STEPS = {
+    (1, 1): 40,
+    (1, 6): 42,
+    (2, 6): 42,
+    (3, 6): 46,
+    (2, 360): 56,
+    (3, 360): 152,
+    (4, 360): 212,
+    (5, 2**20): 312,
+    (3, 2**62): 1002,
+    (3, 2**63): 1032,
+}
+
+
+def test_bounding_a_quotient_takes_as_many_steps_as_recorded():
+    found = {}
+    for count, constant in STEPS:
+        budget = StepBudget()
+        assert bound_quotient([Range(1, 64)] * count, constant, budget) is not None
+        found[count, constant] = MAX_STEPS - budget.left
+        assert bound_quotient([Range(1, 64)] * count, constant, StepBudget(found[count, constant])) is not None
+        assert bound_quotient([Range(1, 64)] * count, constant, StepBudget(found[count, constant] - 1)) is None
+    assert found == STEPS
+
+
+def test_bound_quotient_limits_divisors_bits_and_steps_exactly():
+    # constant; the least number of variables for which no quotient is bounded. 331776 has 65 divisors.
+    least = {360: 19, 720: 13, 5040: 6, 2**20: 15, 331776: 2, 2**63: 4, 2**64: 2}
+    found = {
+        constant: next(
+            count for count in range(2, 64) if bound_quotient([Range(1, 2)] * count, constant, StepBudget()) is None
+        )
+        for constant in least
+    }
+    assert found == least

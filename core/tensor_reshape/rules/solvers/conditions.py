@@ -134,8 +134,7 @@ def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, Symbol]
 def _declare_steps(facts: Facts, system: System) -> None:
     """Records that the value of every expression in the query is an integer."""
     for monomial in (*system.data.values(), *system.output):
-        if monomial.product.divisor > 1 or monomial.product.divisors:
-            facts.declare(monomial.product)
+        facts.declare(monomial.product)
     for key, step in system.list_steps():
         facts.declare(Product(1, (key,), step))
 

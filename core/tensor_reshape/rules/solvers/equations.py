@@ -23,7 +23,6 @@ from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.rules.dims import (
-    ANY,
     AnyDim,
     Dim,
     Expression,
@@ -200,8 +199,6 @@ class System:
             monomial: the dim.
             solution: the ranges of the output variables. If None, the ranges of the query are used.
         """
-        if monomial.variable is not None:
-            return (self.ranges if solution is None else solution)[monomial.variable]
         # The value of the dim is an integer. The lower bound of the quotient is therefore rounded up, and the upper
         # bound is rounded down.
         coefficient, factors, divisor, divisors = monomial.product
@@ -265,9 +262,8 @@ class System:
         coefficient, factors, divisor, divisors = monomial.product
         if len(factors) != 1 or divisors:
             return
-        (key,), bounds = factors, find_bounds(monomial.dim)
-        if bounds != ANY:
-            self._narrow(key, _divide(bounds, coefficient, divisor), name, path)
+        (key,) = factors
+        self._narrow(key, _divide(find_bounds(monomial.dim), coefficient, divisor), name, path)
         # For example, if N/196 is a dim, N is a multiple of 196, so both bounds of N are moved to multiples of 196. If
         # the range contains no multiple, it stays unchanged, and `_check_expressions` reports the whole expression.
         step, own = divisor // gcd(divisor, coefficient), self.ranges[key]

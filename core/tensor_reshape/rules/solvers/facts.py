@@ -286,7 +286,17 @@ class Facts:
     def _normalise(self, fact: Found) -> list[Found]:
         whole = fact._replace(quotient=fold(fact.quotient, self._ranges, 0))
         find = self._equate if fact.kind is EQUAL else self._divide if fact.kind is DIVIDES else self._bound
-        return [one if one is _CONTRADICTION else one._replace(rule=fact.rule, item=fact.item) for one in find(whole)]
+        return [
+            one if one is _CONTRADICTION else one._replace(rule=fact.rule, item=fact.item)
+            for one in find(whole)
+            if not self._is_sure(one)
+        ]
+
+    def _is_sure(self, found: Found) -> bool:
+        """Whether a condition says of variables that are 0 or 1 that they are 1 unless they are 0."""
+        kind, quotient, _, shared = found[:4]
+        is_one = kind is EQUAL and quotient == Product(1, quotient.factors)
+        return is_one and all(key in shared and self._ranges[key].max == 1 for key in quotient.factors)
 
     def _cancel(self, whole: Found) -> Found:
         """Returns the condition without the common factors of its two products.
