@@ -1,14 +1,22 @@
 """The report of a check."""
 
 import json
+from collections.abc import Sequence
 
+import pytest
 from onnx import parser
 
-from tensor_reshape.client import InferredShape
+from model_tables import ModelRow, read_models
+from tensor_reshape.client import InferredShape, ReshapeError
 from tensor_reshape.onnx import Verdict, check_model
+from tensor_reshape.onnx.interpreter import Decision
 from tensor_reshape.onnx.reports import find_disagreement
-from tensor_reshape.rules.dims import name_dim
+from tensor_reshape.rules.dims import AnyDim, name_dim
 from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.batches import describe_rejection
+from tensor_reshape.wire.dims import encode_shape, encode_target
+from tensor_reshape.wire.inference import encode_condition
+from tensor_reshape.wire.json_messages import Json, describe_message
 
 MODEL = parser.parse_model(
     """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,4] x) => (float[a,b] y, float[7] z)
@@ -36,6 +44,73 @@ def test_model_report_is_converted_to_json():
     assert "answer" not in rejected
     assert disagreeing["data_from"] == 0
     assert disagreeing["disagreements"] == list(REPORT.disagreements)
+
+
+def write_shape(dims: Sequence[AnyDim] | None) -> Json | None:
+    return None if dims is None else describe_message(encode_shape(dims))
+
+
+def write_target(items: Sequence[AnyDim] | None) -> Json | None:
+    return None if items is None else describe_message(encode_target(items))
+
+
+def write_decision(decision: Decision) -> Json:
+    error = decision.error
+    return {
+        "data": write_shape(decision.data),
+        "shape": write_target(decision.target),
+        "output_shape": write_shape(decision.output),
+        "rejection": None if error is None else describe_rejection(error),
+        "undecided": decision.cause,
+    }
+
+
+@pytest.mark.parametrize("row", read_models("checks.txt"), ids=lambda row: row.name)
+def test_json_of_a_report_has_everything_that_the_report_has(row: ModelRow):
+    report = check_model(row.model, probe_seconds=600)
+    record = report.to_json()
+    for written, one in zip(record.pop("nodes"), report.findings, strict=True):
+        node, answer = one.node, one.answer
+        assert written == {
+            "name": node.name,
+            "graph": node.graph,
+            "output": node.output,
+            "data": write_shape(node.data),
+            "shape": write_target(node.target),
+            "copying": list(node.copying),
+            "data_from": node.data_from,
+            "special_zero": node.special_zero,
+            "declared": write_shape(one.declared),
+            "inferred": write_shape(one.inferred),
+            "verdict": one.verdict.value,
+            "disagreements": list(one.disagreements),
+            "origin": one.origin,
+            "advice": one.advice,
+            **(
+                {"rejection": describe_rejection(answer)}
+                if isinstance(answer, ReshapeError)
+                else {"answer": answer.to_json()}
+            ),
+        }
+    assert record == {
+        "counts": {verdict.value: sum(one.verdict is verdict for one in report.findings) for verdict in Verdict},
+        "notes": list(report.notes),
+        "verdict": report.verdict.value,
+        "verdicts": sorted(report.verdicts),
+        "requires": [one.to_json() for one in report.requirements],
+        "contradiction": [
+            {"condition": describe_message(encode_condition(condition)), "node": node}
+            for condition, node in report.contradiction
+        ],
+        "failed_probes": [
+            {"node": one.node, "sizes": one.sizes, **write_decision(one.decision)} for one in report.failed_probes
+        ],
+        "remarks": list(report.remarks),
+        "claims": list(report.claims),
+        "tried": report.tried,
+        "base": report.base,
+        "undecided": list(report.undecided),
+    }
 
 
 def test_declared_dims_that_can_be_equal_cause_no_disagreement():
