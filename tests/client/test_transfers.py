@@ -1,6 +1,7 @@
 """How a call sends its elements, where it stores the result, and the pauses of a stream, without a server."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -124,6 +125,48 @@ def test_view_with_unsupported_strides_is_copied_for_other_frameworks(array: Arr
     output = make_output(deliver(plan(array), transfer="view", like=SUPPLIER), "view")
     assert (output.dtype, output.flags.c_contiguous, output.flags.writeable) == (np.dtype("=f4"), True, True)
     np.testing.assert_array_equal(output, array.reshape(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("array", "shape"),
+    [
+        (SIX.copy(), (3, 2)),
+        (np.arange(12, dtype=np.float32)[::2], (3, 2)),
+        (np.arange(12, dtype=np.float32).reshape(2, 6).T, (6, 2)),
+        (np.lib.stride_tricks.as_strided(SIX.copy(), (2, 3), (12, 0)), (2, 3)),
+    ],
+    ids=["row-major", "gaps", "column-major", "a stride of 0"],
+)
+def test_view_with_whole_strides_shares_the_memory_with_other_frameworks(array: Array, shape: tuple[int, ...]):
+    output = make_view(array, shape, like=SUPPLIER)
+    assert np.shares_memory(output, array)
+    np.testing.assert_array_equal(output, array.reshape(shape))
+
+
+def make_view(array: Array, shape: tuple[int, ...], **how: Any) -> Array:
+    asked = plan(array, shape)
+    return np.asarray(deliver(asked, transfer="view", **how).view(infer(*shape)))
+
+
+def test_stream_copies_the_elements_only_if_they_move_or_have_strides():
+    memory = np.zeros(2**18 + 1, np.float32)
+    wide, out = np.zeros((2**18, 2), np.float32), np.empty(2**18, np.float32)
+    peaks = {
+        name: measure_peak(partial(StreamTransfer, asked, deliver(asked, out=target), 2**16))
+        for name, array, target in (
+            ("row-major", memory[:-1], out),
+            ("the same memory", memory[:-1], memory[:-1]),
+            ("overlap", memory[:-1], memory[1:]),
+            ("strides", wide[:, 0], out),
+        )
+        for asked in [plan(array, (-1,))]
+    }
+    assert {name: peak > 2**19 for name, peak in peaks.items()} == {
+        "row-major": False,
+        "the same memory": False,
+        "overlap": True,
+        "strides": True,
+    }
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}], ids=",".join)
