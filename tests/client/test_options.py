@@ -84,8 +84,8 @@ def test_client_flow_control_window_is_fixed():
     assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES
 
 
-HEALTH = {"healthCheckConfig": {"serviceName": "tensor_reshape.v1.ReshapeService"}}
-ROBIN = {"loadBalancingConfig": [{"round_robin": {}}]}
+HEALTH: dict[str, object] = {"healthCheckConfig": {"serviceName": "tensor_reshape.v1.ReshapeService"}}
+ROBIN: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
 CHANNEL = {
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 300,
@@ -105,7 +105,7 @@ CHANNEL = {
 def test_channel_has_these_options_and_no_proxy_for_this_machine(target: str, local: bool):
     for avoids in (True, False):
         options = dict(build_channel_options(target, avoid_unhealthy=avoids))
-        assert json.loads(options.pop("grpc.service_config")) == ROBIN | (HEALTH if avoids else {})
+        assert json.loads(str(options.pop("grpc.service_config"))) == ROBIN | (HEALTH if avoids else {})
         assert options == CHANNEL | ({"grpc.enable_http_proxy": 0} if local else {})
 
 

@@ -1,5 +1,6 @@
 """How a call sends its elements, where it stores the result, and the pauses of a stream, without a server."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -73,30 +74,41 @@ def test_transfer_method_follows_the_option_or_the_array_size():
     assert [deliver(transfer=way).way for way in WAYS] == WAYS
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"transfer": "post"},
-        {"copy": "always"},
-        {"copy": "never"},
-        {"transfer": "view", "out": np.empty((3, 2), np.float32)},
-        {"out": np.empty(6, np.float32)},
-        {"out": bytearray(24)},
-        {"out": np.empty((3, 2), np.float32), "like": SUPPLIER},
-    ],
-    ids=[
-        "no such way",
-        "no such copy",
-        "a copy that must not be made",
-        "a view with an output array",
-        "an output array of another shape",
-        "an output that is not an array",
-        "an output array, and another array",
-    ],
-)
-def test_contradictory_transfer_options_raise_value_error(how: dict[str, Any]):
-    with pytest.raises(ValueError, match=r"transfer|copy|out"):
+OUT = np.empty((3, 2), np.float32)
+NEVER = 'copy="never" needs transfer="view", because every other transfer copies the elements'
+WRONG = "out must be a writable row-major array of float32 with the shape [3, 2]"
+WAYS_AND_COPIES = "transfer must be one of auto, inline, stream, view, and copy must be one of if_needed, never"
+# options, the error
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no such way": ({"transfer": "post"}, WAYS_AND_COPIES),
+    "no such copy": ({"copy": "always"}, WAYS_AND_COPIES),
+    "a copy that must not be made": ({"copy": "never"}, NEVER),
+    "an inline copy": ({"copy": "never", "transfer": "inline"}, NEVER),
+    "a view with an output array": (
+        {"transfer": "view", "out": OUT},
+        'out cannot be used with transfer="view": remove one of them',
+    ),
+    "another array": (
+        {"out": OUT, "like": SUPPLIER},
+        "out cannot be used with like, because the call returns out: remove like",
+    ),
+    "another shape": ({"out": np.empty(6, np.float32)}, WRONG),
+    "another type": ({"out": np.empty((3, 2), np.int32)}, WRONG),
+    "column-major": ({"out": np.empty((2, 3), np.float32).T}, WRONG),
+    "read-only": ({"out": freeze(OUT)}, WRONG),
+    "a buffer": ({"out": memoryview(OUT)}, "out must be a numpy array or a torch tensor, not memoryview"),
+    "a list": ({"out": [[0.0, 0.0]] * 3}, "out must be a numpy array or a torch tensor, not list"),
+    "bytes": ({"out": bytearray(24)}, "out must be a numpy array or a torch tensor, not bytearray"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictory_transfer_options_raise_value_error(name: str):
+    how, message = CONTRADICTIONS[name]
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         deliver(**how)
+    deliver(out=OUT, like=np, writable=True)
+    deliver(transfer="view", copy="never", like=SUPPLIER)
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}, {"out": np.empty(1, np.uint8)}], ids=",".join)

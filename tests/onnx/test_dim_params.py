@@ -156,7 +156,7 @@ def test_formula_of_two_terms_has_the_value_of_exact_arithmetic(form: str):
         assert compute(formula, sizes) == whole, text
 
 
-def _is_zero(form: str, pair: tuple[str, str], sizes: dict[str, int]) -> bool:
+def _is_zero(form: str, pair: tuple[str, ...], sizes: dict[str, int]) -> bool:
     """Whether a formula divides by its second term, which is 0."""
     return not form.startswith(tuple(ROUNDED)) and evaluate(pair[1], sizes) == 0
 
