@@ -96,7 +96,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "another type": ({"out": np.empty((3, 2), np.int32)}, WRONG),
     "column-major": ({"out": np.empty((2, 3), np.float32).T}, WRONG),
     "read-only": ({"out": freeze(OUT)}, WRONG),
-    "a buffer": ({"out": memoryview(OUT)}, "out must be a numpy array or a torch tensor, not memoryview"),
+    "a buffer": ({"out": OUT.data}, "out must be a numpy array or a torch tensor, not memoryview"),
     "a list": ({"out": [[0.0, 0.0]] * 3}, "out must be a numpy array or a torch tensor, not list"),
     "bytes": ({"out": bytearray(24)}, "out must be a numpy array or a torch tensor, not bytearray"),
 }
