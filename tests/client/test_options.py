@@ -17,6 +17,7 @@ from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, LimitError, Reason
 from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.contexts import TRACE_KEY
 from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, check_size, choose_timeout
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
@@ -107,6 +108,18 @@ def test_channel_has_these_options_and_no_proxy_for_this_machine(target: str, lo
         options = dict(build_channel_options(target, avoid_unhealthy=avoids))
         assert json.loads(str(options.pop("grpc.service_config"))) == ROBIN | (HEALTH if avoids else {})
         assert options == CHANNEL | ({"grpc.enable_http_proxy": 0} if local else {})
+
+
+@pytest.mark.parametrize(
+    "own", [[], [("tenant", "a")], [(TRACE_KEY, "own")], [("tenant", "a"), (TRACE_KEY, "own")]], ids=str
+)
+def test_call_sends_the_current_trace_unless_its_metadata_have_one(own: list[tuple[str, str]]):
+    endpoint = Endpoint(NOBODY, None, (), 30)
+    assert endpoint.start_call(None, {"metadata": own}).metadata == tuple(own)
+    endpoint.read_trace = lambda: ((TRACE_KEY, "current"),)
+    added = [] if (TRACE_KEY, "own") in own else [(TRACE_KEY, "current")]
+    assert endpoint.start_call(None, {"metadata": own}).metadata == (*own, *added)
+    assert endpoint.start_call(None, {}).metadata == ((TRACE_KEY, "current"),)
 
 
 def test_longest_timeout_and_largest_chunk_are_accepted():

@@ -235,7 +235,7 @@ def test_functions_may_call_each_other_a_hundred_levels_deep():
 
 
 @pytest.mark.parametrize(("dims", "is_kept"), [([64, 64], True), ([4097], False), ([64, 65], False), ([0], True)])
-def test_data_of_a_constant_is_kept_up_to_the_largest_number_of_elements(dims: list[int], is_kept: bool):
+def test_data_of_a_constant_is_kept_up_to_4096_elements(dims: list[int], is_kept: bool):
     model = parse("g (float[2] x) => (y) { y = Relu(x) }")
     tensor = numpy_helper.from_array(np.ones(dims, np.float32), "w")
     model.graph.initializer.append(tensor)

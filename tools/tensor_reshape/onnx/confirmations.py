@@ -51,7 +51,7 @@ def confirm(report: ModelReport, probes: Probes, declared: DimsByKey, params: Di
             decision = probes.best.decisions.get(key)
             if decision is not None and decision.error is not None:
                 findings[place] = replace(findings[place], answer=decision.error, verdict=Verdict.REJECTED)
-    failed = {} if probes.base is None else _explain(probes, kept, keys, findings)
+    failed = _explain(probes, kept, keys, findings)
     return replace(
         report,
         findings=tuple(findings),
