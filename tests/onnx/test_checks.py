@@ -1,7 +1,4 @@
-"""The check of a model: its queries, its answers, and the use of answers for later nodes.
-
-The lines of `checks.txt` after a line of dashes are the report of a model.
-"""
+"""The check of a model: its queries, its answers, and the use of answers for later nodes."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -10,19 +7,17 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 
 from hypothesis_profiles import examples
-from model_tables import ModelRow, read_models
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
 from tensor_reshape.onnx.dim_params import compute, read_formula
-from tensor_reshape.rules.dims import find_bounds, format_dims
+from tensor_reshape.rules.dims import find_bounds
 from tensor_reshape.rules.names import read_product
 
 
@@ -249,25 +244,3 @@ def find_size(name: str, sizes: dict[str, int]) -> int:
     size = sizes.get(name) if formula is None else compute(formula, sizes)
     assert size is not None
     return size
-
-
-def describe(report: ModelReport) -> list[str]:
-    """Returns everything in a report that is not about its probes."""
-    lines = [f"{report.verdict.value}: {' '.join(sorted(report.verdicts)) or 'none'}", f"good: {report.is_good}"]
-    for one in report.findings:
-        stated = [
-            f"{word} {format_dims(dims)}"
-            for word, dims in (("declared", one.declared), ("onnx", one.inferred))
-            if dims is not None
-        ]
-        lines += [f"{one.verdict.value}: {one}", *stated, *one.disagreements, *one.copies]
-        lines += [text for text in (one.origin, one.advice) if text]
-    lines += [f"{one.verdict.value}: {one}" for one in report.requirements]
-    lines += [f"contradiction: {condition} at {node}" for condition, node in report.contradiction]
-    return [*lines, *map(str, report.failed_probes), *report.remarks, *report.claims, *report.undecided, *report.notes]
-
-
-@pytest.mark.parametrize("row", read_models("checks.txt"), ids=lambda row: row.name)
-def test_report_of_a_model_has_these_lines(row: ModelRow):
-    report = check_model(row.model, probe_seconds=600)
-    assert describe(report) == row.lines[row.lines.index("---") + 1 :]

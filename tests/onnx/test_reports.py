@@ -1,17 +1,21 @@
-"""The report of a check."""
+"""The report of a check.
+
+The lines of `checks.txt` after a line of dashes are the report of a model.
+"""
 
 import json
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
 from onnx import parser
 
 from model_tables import ModelRow, read_models
 from tensor_reshape.client import InferredShape, ReshapeError
-from tensor_reshape.onnx import Verdict, check_model
+from tensor_reshape.onnx import ModelReport, Verdict, check_model
 from tensor_reshape.onnx.interpreter import Decision
 from tensor_reshape.onnx.reports import find_disagreement
-from tensor_reshape.rules.dims import AnyDim, name_dim
+from tensor_reshape.rules.dims import AnyDim, format_dims, name_dim
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import describe_rejection
 from tensor_reshape.wire.dims import encode_shape, encode_target
@@ -24,6 +28,7 @@ MODEL = parser.parse_model(
       t = Constant<value_ints=[5,-1]>() u = Constant<value_ints=[3,4]>() v = Reshape(u, t) z = Reshape(y, t) }"""
 )
 REPORT = check_model(MODEL)
+ROWS = read_models("checks.txt")
 
 
 def test_model_report_counts_nodes_by_verdict():
@@ -46,6 +51,12 @@ def test_model_report_is_converted_to_json():
     assert disagreeing["disagreements"] == list(REPORT.disagreements)
 
 
+@cache
+def check(name: str) -> ModelReport:
+    (row,) = [row for row in ROWS if row.name == name]
+    return check_model(row.model, probe_seconds=600)
+
+
 def write_shape(dims: Sequence[AnyDim] | None) -> Json | None:
     return None if dims is None else describe_message(encode_shape(dims))
 
@@ -65,9 +76,9 @@ def write_decision(decision: Decision) -> Json:
     }
 
 
-@pytest.mark.parametrize("row", read_models("checks.txt"), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_json_of_a_report_has_everything_that_the_report_has(row: ModelRow):
-    report = check_model(row.model, probe_seconds=600)
+    report = check(row.name)
     record = report.to_json()
     for written, one in zip(record.pop("nodes"), report.findings, strict=True):
         node, answer = one.node, one.answer
@@ -120,3 +131,24 @@ def test_declared_dims_that_can_be_equal_cause_no_disagreement():
     assert find_disagreement("the model", (1, 4), have) == "the model says that dim 0 is 1; the shape is [N, 4]"
     assert find_disagreement("onnx", (4,), have) == "onnx says [4], of rank 1; the shape is [N, 4]"
     assert find_disagreement("onnx", (4,), InferredShape(ShapeAnswer(None))) is None
+
+
+def describe(report: ModelReport) -> list[str]:
+    """Returns everything in a report that is not about its probes."""
+    lines = [f"{report.verdict.value}: {' '.join(sorted(report.verdicts)) or 'none'}", f"good: {report.is_good}"]
+    for one in report.findings:
+        stated = [
+            f"{word} {format_dims(dims)}"
+            for word, dims in (("declared", one.declared), ("onnx", one.inferred))
+            if dims is not None
+        ]
+        lines += [f"{one.verdict.value}: {one}", *stated, *one.disagreements, *one.copies]
+        lines += [text for text in (one.origin, one.advice) if text]
+    lines += [f"{one.verdict.value}: {one}" for one in report.requirements]
+    lines += [f"contradiction: {condition} at {node}" for condition, node in report.contradiction]
+    return [*lines, *map(str, report.failed_probes), *report.remarks, *report.claims, *report.undecided, *report.notes]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_report_of_a_model_has_these_lines(row: ModelRow):
+    assert describe(check(row.name)) == row.lines[row.lines.index("---") + 1 :]
