@@ -135,6 +135,7 @@ def test_numbers_and_lists_are_converted_like_numpy():
         ([[1.0], SIX], "data is a list of arrays"),
         ([Exporter(SIX)], "data is a list of arrays"),
         ([[[1.0]], ([SIX],)], "data is a list of arrays"),
+        ([1.0, [SIX]], "data is a list of arrays"),
         (np.ma.masked_array(SIX, SIX > 3), "data has masked elements, which cannot be sent: fill the array first"),
         (Column(np.ma.masked_array(SIX, SIX > 2)), "masked elements"),
         (PolarsColumn(HOLES), "data has nulls: fill them"),

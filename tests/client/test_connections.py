@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,14 @@ def test_wait_until_ready_timeout_reports_the_connection_error(kind: str, tmp_pa
             (f"unix:{tmp_path}/nobody", {}, 0.3, "no such socket"),
             (unhealthy.addresses[0], {}, 0.5, r"ready within .*unhealthy"),
         ]
-        for target, settings, timeout, text in rows:
+
+        def wait(target: str, settings: dict[str, Any], timeout: float, text: str) -> None:
             with open_client(kind, target, **settings) as client, pytest.raises(UnavailableError, match=text):
                 client.wait_until_ready(timeout=timeout)
+
+        with ThreadPoolExecutor(len(rows)) as pool:
+            for waiting in [pool.submit(wait, *row) for row in rows]:
+                waiting.result()
 
 
 @pytest.mark.parametrize(

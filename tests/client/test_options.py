@@ -1,6 +1,7 @@
 """Options that a client rejects before it connects."""
 
 import copy
+import json
 import math
 import pickle
 import subprocess
@@ -16,8 +17,10 @@ from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, LimitError, Reason
 from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, choose_timeout
+from tensor_reshape.client.contexts import TRACE_KEY
+from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, check_size, choose_timeout
 from tensor_reshape.client.retries import PATIENCE_SECONDS
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc import options as server_options
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
@@ -80,6 +83,54 @@ def test_client_flow_control_window_is_fixed():
     options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
     assert options["grpc.http2.bdp_probe"] == 0
     assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES
+
+
+HEALTH: dict[str, object] = {"healthCheckConfig": {"serviceName": "tensor_reshape.v1.ReshapeService"}}
+ROBIN: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
+CHANNEL = {
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 300,
+    "grpc.dns_min_time_between_resolutions_ms": 2_000,
+    "grpc.keepalive_time_ms": 10_000,
+    "grpc.keepalive_timeout_ms": 8_000,
+    "grpc.http2.ping_timeout_ms": 15_000,
+    "grpc.http2.max_pings_without_data": 0,
+    "grpc.http2.lookahead_bytes": 16 * 2**20,
+    "grpc.http2.bdp_probe": 0,
+    "grpc.max_send_message_length": -1,
+    "grpc.max_receive_message_length": -1,
+}
+
+
+@pytest.mark.parametrize(("target", "local"), [("localhost:1", True), ("unix:/a", True), ("example.com:1", False)])
+def test_channel_has_these_options_and_no_proxy_for_this_machine(target: str, local: bool):
+    for avoids in (True, False):
+        options = dict(build_channel_options(target, avoid_unhealthy=avoids))
+        assert json.loads(str(options.pop("grpc.service_config"))) == ROBIN | (HEALTH if avoids else {})
+        assert options == CHANNEL | ({"grpc.enable_http_proxy": 0} if local else {})
+
+
+@pytest.mark.parametrize(
+    "own", [[], [("tenant", "a")], [(TRACE_KEY, "own")], [("tenant", "a"), (TRACE_KEY, "own")]], ids=str
+)
+def test_call_sends_the_current_trace_unless_its_metadata_have_one(own: list[tuple[str, str]]):
+    endpoint = Endpoint(NOBODY, None, (), 30)
+    assert endpoint.start_call(None, {"metadata": own}).metadata == tuple(own)
+    endpoint.read_trace = lambda: ((TRACE_KEY, "current"),)
+    added = [] if (TRACE_KEY, "own") in own else [(TRACE_KEY, "current")]
+    assert endpoint.start_call(None, {"metadata": own}).metadata == (*own, *added)
+    assert endpoint.start_call(None, {}).metadata == ((TRACE_KEY, "current"),)
+
+
+def test_longest_timeout_and_largest_chunk_are_accepted():
+    assert [choose_timeout(seconds) for seconds in (10**9, 10**9 + 1)] == [10**9, None]
+    most = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES
+    assert [check_size(size, "chunk_bytes", most) for size in (1, most)] == [1, most]
+    assert [check_size(size, "inline_max_bytes") for size in (-1, 0, 2**60)] == [-1, 0, 2**60]
+    for size in (0, most + 1):
+        with pytest.raises(ValueError, match=f"^chunk_bytes is {size}; it must be from 1 to {most}$"):
+            Client(NOBODY, chunk_bytes=size)
+    Client(NOBODY, chunk_bytes=most).close()
 
 
 def test_channel_option_of_the_caller_replaces_the_default():

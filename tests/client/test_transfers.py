@@ -1,6 +1,8 @@
 """How a call sends its elements, where it stores the result, and the pauses of a stream, without a server."""
 
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -72,30 +74,41 @@ def test_transfer_method_follows_the_option_or_the_array_size():
     assert [deliver(transfer=way).way for way in WAYS] == WAYS
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"transfer": "post"},
-        {"copy": "always"},
-        {"copy": "never"},
-        {"transfer": "view", "out": np.empty((3, 2), np.float32)},
-        {"out": np.empty(6, np.float32)},
-        {"out": bytearray(24)},
-        {"out": np.empty((3, 2), np.float32), "like": SUPPLIER},
-    ],
-    ids=[
-        "no such way",
-        "no such copy",
-        "a copy that must not be made",
-        "a view with an output array",
-        "an output array of another shape",
-        "an output that is not an array",
-        "an output array, and another array",
-    ],
-)
-def test_contradictory_transfer_options_raise_value_error(how: dict[str, Any]):
-    with pytest.raises(ValueError, match=r"transfer|copy|out"):
+OUT = np.empty((3, 2), np.float32)
+NEVER = 'copy="never" needs transfer="view", because every other transfer copies the elements'
+WRONG = "out must be a writable row-major array of float32 with the shape [3, 2]"
+WAYS_AND_COPIES = "transfer must be one of auto, inline, stream, view, and copy must be one of if_needed, never"
+# options, the error
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no such way": ({"transfer": "post"}, WAYS_AND_COPIES),
+    "no such copy": ({"copy": "always"}, WAYS_AND_COPIES),
+    "a copy that must not be made": ({"copy": "never"}, NEVER),
+    "an inline copy": ({"copy": "never", "transfer": "inline"}, NEVER),
+    "a view with an output array": (
+        {"transfer": "view", "out": OUT},
+        'out cannot be used with transfer="view": remove one of them',
+    ),
+    "another array": (
+        {"out": OUT, "like": SUPPLIER},
+        "out cannot be used with like, because the call returns out: remove like",
+    ),
+    "another shape": ({"out": np.empty(6, np.float32)}, WRONG),
+    "another type": ({"out": np.empty((3, 2), np.int32)}, WRONG),
+    "column-major": ({"out": np.empty((2, 3), np.float32).T}, WRONG),
+    "read-only": ({"out": freeze(OUT)}, WRONG),
+    "a buffer": ({"out": OUT.data}, "out must be a numpy array or a torch tensor, not memoryview"),
+    "a list": ({"out": [[0.0, 0.0]] * 3}, "out must be a numpy array or a torch tensor, not list"),
+    "bytes": ({"out": bytearray(24)}, "out must be a numpy array or a torch tensor, not bytearray"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictory_transfer_options_raise_value_error(name: str):
+    how, message = CONTRADICTIONS[name]
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         deliver(**how)
+    deliver(out=OUT, like=np, writable=True)
+    deliver(transfer="view", copy="never", like=SUPPLIER)
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}, {"out": np.empty(1, np.uint8)}], ids=",".join)
@@ -124,6 +137,48 @@ def test_view_with_unsupported_strides_is_copied_for_other_frameworks(array: Arr
     output = make_output(deliver(plan(array), transfer="view", like=SUPPLIER), "view")
     assert (output.dtype, output.flags.c_contiguous, output.flags.writeable) == (np.dtype("=f4"), True, True)
     np.testing.assert_array_equal(output, array.reshape(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("array", "shape"),
+    [
+        (SIX.copy(), (3, 2)),
+        (np.arange(12, dtype=np.float32)[::2], (3, 2)),
+        (np.arange(12, dtype=np.float32).reshape(2, 6).T, (6, 2)),
+        (np.lib.stride_tricks.as_strided(SIX.copy(), (2, 3), (12, 0)), (2, 3)),
+    ],
+    ids=["row-major", "gaps", "column-major", "a stride of 0"],
+)
+def test_view_with_whole_strides_shares_the_memory_with_other_frameworks(array: Array, shape: tuple[int, ...]):
+    output = make_view(array, shape, like=SUPPLIER)
+    assert np.shares_memory(output, array)
+    np.testing.assert_array_equal(output, array.reshape(shape))
+
+
+def make_view(array: Array, shape: tuple[int, ...], **how: Any) -> Array:
+    asked = plan(array, shape)
+    return np.asarray(deliver(asked, transfer="view", **how).view(infer(*shape)))
+
+
+def test_stream_copies_the_elements_only_if_they_move_or_have_strides():
+    memory = np.zeros(2**18 + 1, np.float32)
+    wide, out = np.zeros((2**18, 2), np.float32), np.empty(2**18, np.float32)
+    peaks = {
+        name: measure_peak(partial(StreamTransfer, asked, deliver(asked, out=target), 2**16))
+        for name, array, target in (
+            ("row-major", memory[:-1], out),
+            ("the same memory", memory[:-1], memory[:-1]),
+            ("overlap", memory[:-1], memory[1:]),
+            ("strides", wide[:, 0], out),
+        )
+        for asked in [plan(array, (-1,))]
+    }
+    assert {name: peak > 2**19 for name, peak in peaks.items()} == {
+        "row-major": False,
+        "the same memory": False,
+        "overlap": True,
+        "strides": True,
+    }
 
 
 @pytest.mark.parametrize("how", [{"writable": True}, {"like": SUPPLIER}], ids=",".join)

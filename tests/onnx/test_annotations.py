@@ -164,3 +164,15 @@ def test_items_of_a_long_list_get_no_names(node: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr("tensor_reshape.onnx.annotations.infer_symbolic_shapes", lambda *_, **__: pytest.fail("used"))
     report = check(f"g (int64[20000] k, float[n] z) => (float[] y) {{ p = {node} {TARGET.format(items=-1)} }}")
     assert report.findings[-1].node.output == "y"
+
+
+@pytest.mark.parametrize(("size", "is_used"), [(1 << 14, True), ((1 << 14) + 1, False)])
+def test_list_of_the_most_items_gets_names(size: int, is_used: bool, monkeypatch: pytest.MonkeyPatch):
+    calls: list[object] = []
+    monkeypatch.setattr("tensor_reshape.onnx.annotations.infer_symbolic_shapes", lambda model, **_: calls.append(model))
+    for node, items in (("Concat<axis=0>(k, k)", size // 2), ("Reshape(z, k)", size)):
+        calls.clear()
+        odd = items * 2 < size and "Concat" in node
+        text = f"g (int64[{items + odd}] k, float[n] z) => (float[] y) {{ p = {node} {TARGET.format(items=-1)} }}"
+        check_model(parser.parse_model(HEAD + text.replace("y = Reshape(p, s)", "y = Relu(p)")), probe_seconds=0.1)
+        assert bool(calls) == is_used, node

@@ -62,6 +62,24 @@ def test_condition_that_a_probe_refutes_is_not_reported():
         ("2,7,64", "0,0,4,12", "write 16 instead of 12, because 4 * 16 = 64"),
         ("12", "5,-1", "write a divisor of 12 instead of 5: 1, 2, 3, 4, 6, 12"),
         ("2,7,64", "2,7,3,16", "write 4 instead of 3, because 16 * 4 = 64"),
+        ("2,7,64", "2,8,5,12", ""),
+        ("2,7,64", "0,8,5,12", ""),
+        ("2,7,64", "2,7,5,12", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
+        ("2,7,64", "2,7,-1,12", "write a divisor of 64 instead of 12: 1, 2, 4, 8, 16, 32, 64"),
+        ("2,7,64", "2,7,12,8", "write 8 instead of 12, because 8 * 8 = 64"),
+        ("2,7,64", "2,7,5,4,3", ""),
+        ("2,7,64", "2,7,63", ""),
+        ("2,7,0", "2,7,5,4", ""),
+        ("2,7,256", "2,7,3,-1", "write a divisor of 256 instead of 3: 1, 2, 4, 8, 16, 32, 64, 128"),
+        ("batch,4", "4", ""),
+        ("batch,4", "2,-1", ""),
+        ("4,batch", "1,-1,4", ""),
+        ("4,batch", "4,3", "write [4, 0] instead of [4, 3] to keep batch dynamic"),
+        ("4,batch", "3,4", "write [-1, 4] instead of [3, 4] to keep batch dynamic"),
+        ("batch,length", "-1,2,6", "write [0, 2, -1] instead of [-1, 2, 6] to keep batch in dim 0"),
+        ("batch,length", "-1", ""),
+        ("batch,length", "8,-1", "write [0, -1] instead of [8, -1] to keep batch in dim 0"),
+        ("2,batch", "8,-1", ""),
         ("batch,length,c", "0,0,12,-1", ""),
         ("batch,length,96", "-1,3,32", ""),
     ],
@@ -77,6 +95,30 @@ def test_node_has_the_line_of_the_source_that_its_exporter_stored():
     model.graph.node[1].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=stack + library)
     (finding,) = check_model(model).findings
     assert finding.origin == "/home/me/model.py:12: return x.view(1, 256)"
+
+
+@pytest.mark.parametrize(
+    ("frames", "line"),
+    [
+        (["/a/model.py:3:x = f(x)", "/a/model.py:9:x.view(1)"], "/a/model.py:9: x.view(1)"),
+        (["/a/model.py:3:x = f(x)", "/v/dist-packages/b.py:9:x.view(1)"], "/a/model.py:3: x = f(x)"),
+        (["/v/site-packages/a.py:3:f()", "C:\\v\\site-packages\\b.py:9:g()"], "C:\\v\\site-packages\\b.py:9: g()"),
+    ],
+)
+def test_line_of_a_stack_is_the_innermost_outside_of_libraries(frames: list[str], line: str):
+    parts = [frame.rsplit(":", 2) for frame in frames]
+    stack = "\n".join(f'  File "{file}", line {number}, in f\n    {code}  ' for file, number, code in parts)
+    assert read_stack(stack) == line
+
+
+@pytest.mark.parametrize(("count", "shown"), [(20, 20), (21, 20)])
+def test_at_most_twenty_wrong_declared_shapes_are_reported(count: int, shown: int):
+    declared = ", ".join(f"float[b,5] c{place}" for place in range(count))
+    nodes = " ".join(f"c{place} = Relu(x)" for place in range(count))
+    report = check(
+        f"g (float[b,4] x) => (y) <{declared}> {{ {nodes} s = Constant<value_ints=[0,-1]>() y = Reshape(x, s) }}"
+    )
+    assert len(report.claims) == shown
 
 
 def test_stack_without_a_frame_gives_no_line():

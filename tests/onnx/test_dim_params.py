@@ -1,10 +1,15 @@
 """Dims of models, and names of dims that are formulas of other names."""
 
+import re
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor
+
 import onnx
 import pytest
 
 from tensor_reshape.onnx.dim_params import DimParams, compute, read_formula
-from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, name_dim
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, format_dim, name_dim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 
@@ -114,3 +119,83 @@ def test_formula_without_a_whole_value_has_none(text: str):
 )
 def test_other_text_is_no_formula(text: str):
     assert read_formula(text) is None
+
+
+TERMS = ("past", "length", "0", "1", "3", "-2", "past/length", "length - past", "8", "9", "1/2")
+FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min, "mod": Fraction.__mod__, "Mod": Fraction.__mod__}
+ROUNDED = {"floor": floor, "ceil": ceil, "ceiling": ceil}
+PAIRS = [f"({{}}) {symbol} ({{}})" for symbol in ("+", "-", "*", "/", "//", "%", "**")]
+PAIRS += [f"{name}({{}}, {{}})" for name in FUNCTIONS]
+PAIRS += [f"{name}(({{}})*({{}})/3)" for name in ROUNDED]
+
+
+def evaluate(text: str, sizes: dict[str, int]) -> Fraction:
+    """Returns the value that Python computes with fractions."""
+    exact = re.sub(r"\b(\d+)\b", r"Fraction(\1)", text)
+    names = {name: Fraction(size) for name, size in sizes.items()}
+    return Fraction(eval(exact, {"Fraction": Fraction, **FUNCTIONS, **ROUNDED}, names))  # only texts of this module
+
+
+@pytest.mark.parametrize("form", PAIRS)
+def test_formula_of_two_terms_has_the_value_of_exact_arithmetic(form: str):
+    for pair in product(TERMS, repeat=2):
+        text, sizes = form.format(*pair), {"past": 6, "length": 11}
+        formula = read_formula(text)
+        if formula is None:
+            assert not re.search("past|length", text)
+            continue
+        power = evaluate(pair[1], sizes) if "**" in form else Fraction(1)
+        value = None
+        if (
+            power.denominator == 1
+            and 0 <= power <= 8
+            and not (re.search("/|%|od", form) and _is_zero(form, pair, sizes))
+        ):
+            value = evaluate(text, sizes)
+        whole = None if value is None or value.denominator != 1 or value < 0 else int(value)
+        assert compute(formula, sizes) == whole, text
+
+
+def _is_zero(form: str, pair: tuple[str, ...], sizes: dict[str, int]) -> bool:
+    """Whether a formula divides by its second term, which is 0."""
+    return not form.startswith(tuple(ROUNDED)) and evaluate(pair[1], sizes) == 0
+
+
+def test_longest_formula_and_largest_power_are_computed():
+    longest = "past+" + "0" * 995
+    assert (len(longest), read_formula(longest) is not None, read_formula(longest + "0")) == (1000, True, None)
+    with_power = [read_formula(f"past**{power}") for power in (8, 9)]
+    assert [one and compute(one, {"past": 2}) for one in with_power] == [256, None]
+
+
+# a text; whether it is admitted, and the formulas that then count as names
+ADMITTED: dict[str, tuple[bool, set[str]]] = {
+    "past": (True, set()),
+    "2*past": (True, set()),
+    "past*length/3": (True, set()),
+    "past + length": (True, {"past + length"}),
+    "2*(past + length)": (True, {"past + length"}),
+    "floor(past/2)*length": (True, {"floor(past/2)"}),
+    "other": (False, set()),
+    "past + other": (False, set()),
+    "past*other": (False, set()),
+    "past/0": (False, set()),
+    "5": (False, set()),
+    "12/5": (False, set()),
+    "": (False, set()),
+    "past length": (False, set()),
+}
+
+
+@pytest.mark.parametrize("text", ADMITTED)
+def test_formula_of_names_in_the_model_is_admitted(text: str):
+    params = DimParams(["past", "length"])
+    assert (params.admit(text), params.formulas) == ADMITTED[text]
+    assert all(params.has(formula) and params.are_names({formula}) for formula in params.formulas)
+    assert not params.are_names({"past", "other"})
+
+
+def test_bounds_of_a_name_are_those_of_its_dim():
+    params = DimParams(["n", "m"], {"n": Interval(2, 6)})
+    bounds = [find_bounds(dim) for dim in params.read_declared(make_shape("n", "m"))]
+    assert bounds == [Interval(2, 6), Interval(0, None)]

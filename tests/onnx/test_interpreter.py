@@ -1,11 +1,15 @@
-"""Shapes of whole models for concrete sizes, and what is named as unknown."""
+"""Shapes of whole models for concrete sizes, and what is named as unknown.
+
+`runs.txt` has models, the shapes of their inputs, and everything that a run returns about the nodes.
+"""
 
 from pathlib import Path
 
 import onnx
 import pytest
-from onnx import helper, parser
+from onnx import TensorProto, helper, parser
 
+from model_tables import ModelRow, read_models
 from tensor_reshape.onnx.interpreter import Decision, Dims, Interpreter, OutOfTimeError, Run
 from tensor_reshape.onnx.models import ModelSource, expand_model
 
@@ -217,3 +221,34 @@ def test_deadline_ends_a_run():
     model = parse("g (float[n] x) => (float[] y) { y = Relu(x) }")
     with pytest.raises(OutOfTimeError):
         Interpreter(ModelSource(expand_model(model))).run({"x": (4,)}, deadline=0.0)
+
+
+def read_shapes(words: list[str]) -> dict[str, Dims | None]:
+    """Returns the shapes in words such as `x=4,?,3` and `r=?`, where the rank of r is unknown."""
+    pairs = [word.split("=") for word in words]
+    return {
+        name: None if text == "?" else tuple(None if dim == "?" else int(dim) for dim in text.split(","))
+        for name, text in pairs
+    }
+
+
+def describe(model: onnx.ModelProto, found: Run) -> list[str]:
+    """Returns a line for each tensor that a node makes, each Reshape node, and each failure."""
+    made = {name for node in model.graph.node for name in node.output}
+    lines = []
+    for (path, name), one in found.tensors.items():
+        if not path and name not in made:
+            continue
+        kind = TensorProto.DataType.Name(one.kind).lower() if one.kind else "unknown"
+        dims = "[...]" if one.dims is None else f"[{', '.join('?' if dim is None else str(dim) for dim in one.dims)}]"
+        value = "" if one.value is None else f" = {one.value.tolist() if one.value.size < 9 else '...'}"
+        cause = f" because of {one.cause}" if one.cause else ""
+        lines.append(f"{path}/{name}: {kind}{dims}{value}{cause}".removeprefix("/"))
+    results = {**found.decisions, **found.failures}
+    return lines + [f"{path}/{name} {results[path, name]}".removeprefix("/") for path, name in results]
+
+
+@pytest.mark.parametrize("row", read_models("runs.txt"), ids=lambda row: row.name)
+def test_run_returns_shapes_values_decisions_and_failures(row: ModelRow):
+    found = Interpreter(ModelSource(expand_model(row.model))).run(read_shapes(row.given))
+    assert describe(row.model, found) == row.lines

@@ -5,11 +5,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from hypothesis_profiles import examples
 from tensor_reshape.onnx import ModelError, check_model
@@ -199,6 +200,58 @@ def test_onnx_functions_that_expand_exponentially_are_rejected():
     with pytest.raises(ModelError, match=str(MAX_NODES)):
         check_model(make_functions(60, calls=2))
     assert time.process_time() - start < 5  # 2^60 nodes would take years
+
+
+@pytest.mark.parametrize(("functions", "calls"), [(1, 3), (2, 2), (1, 9)])
+def test_largest_number_of_expanded_nodes_is_accepted(functions: int, calls: int, monkeypatch: pytest.MonkeyPatch):
+    """A call counts as a node, in addition to the nodes of its function."""
+    monkeypatch.setattr("tensor_reshape.onnx.models.MAX_NODES", 10)
+    model = make_functions(functions, calls)
+    count = sum(calls**depth for depth in range(functions + 1))
+    model.graph.node.extend(helper.make_node("Relu", ["x"], [f"r{place}"]) for place in range(10 - count))
+    expand_model(model)
+    model.graph.node.append(helper.make_node("Relu", ["x"], ["last"]))
+    with pytest.raises(
+        ModelError, match="the model has 11 nodes after expanding its functions; at most 10 are allowed"
+    ):
+        expand_model(model)
+
+
+def test_nodes_in_branches_and_in_functions_are_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tensor_reshape.onnx.models.MAX_NODES", 4)
+    text = "g (bool c, float[2] x) => (y) { y = If(c) < then_branch = a () => (p) { q = Relu(x) p = Relu(q) },"
+    text += " else_branch = b () => (r) { r = Relu(x) } > }"
+    model = parse(text)
+    expand_model(model)
+    model.graph.node.append(helper.make_node("Relu", ["x"], ["last"]))
+    with pytest.raises(ModelError, match="has 5 nodes"):
+        expand_model(model)
+
+
+def test_functions_may_call_each_other_a_hundred_levels_deep():
+    assert len(expand_model(make_functions(100, calls=1)).graph.node) == 1
+    with pytest.raises(ModelError, match="100 levels deep"):
+        expand_model(make_functions(101, calls=1))
+
+
+@pytest.mark.parametrize(("dims", "is_kept"), [([64, 64], True), ([4097], False), ([64, 65], False), ([0], True)])
+def test_data_of_a_constant_is_kept_up_to_4096_elements(dims: list[int], is_kept: bool):
+    model = parse("g (float[2] x) => (y) { y = Relu(x) }")
+    tensor = numpy_helper.from_array(np.ones(dims, np.float32), "w")
+    model.graph.initializer.append(tensor)
+    (found,) = expand_model(model).graph.initializer
+    assert (found.name, found.data_type, list(found.dims)) == ("w", TensorProto.FLOAT, dims)
+    assert (found == tensor, found.data_location == TensorProto.EXTERNAL) == (is_kept, not is_kept)
+    assert model.graph.initializer[0] == tensor
+
+
+@pytest.mark.parametrize("inputs", ["float[{most}] x", "float[{rest}] x, float[7] w", "float[{most}] x, float[2,9] w"])
+def test_values_of_the_longest_lists_are_propagated(inputs: str):
+    nodes = "{ y = ReduceSum<keepdims=0>(x) }"
+    for more, note in ((0, ""), (1, LONG)):
+        most = (1 << 20) + more
+        text = f"g ({inputs.format(most=most, rest=most - 7)}) => (float y) {nodes}"
+        assert infer_model(parse(text))[1] == note
 
 
 def test_recursive_onnx_functions_are_rejected():

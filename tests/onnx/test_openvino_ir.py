@@ -6,9 +6,12 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from onnx import NodeProto, TensorProto, helper
 
 from tensor_reshape.client import Client
 from tensor_reshape.onnx import ModelError, ModelVerdict, ProfileError, annotate_model, check_model, check_profile
+from tensor_reshape.onnx.openvino_ir import read_ir
+from tensor_reshape.rules.dims import Interval
 
 EXAMPLES = Path(__file__).parent / "reshape_1_examples"
 TARGETS = {
@@ -171,6 +174,121 @@ def test_faulty_ir_is_rejected_with_one_line_that_names_the_fault(tmp_path: Path
     path.with_suffix(".bin").unlink()
     with pytest.raises(ModelError, match=r"model\.bin is missing; it has the value of the layer c1"):
         check_model(path)
+
+
+def write_node(node: NodeProto) -> str:
+    """Returns a node in one line."""
+    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    given = f" {attributes}" if attributes else ""
+    return (
+        f"{', '.join(node.output)} = {node.domain and node.domain + '.'}{node.op_type}({', '.join(node.input)}){given}"
+    )
+
+
+SLICE = 'type="StridedSlice"><data {}/>'
+# the beginning of a layer, and the shapes of its inputs and outputs; its nodes
+LAYERS: dict[tuple[str, str, str], list[str]] = {
+    ('type="ReLU">', "2,3", "2,3"): ["y = Relu(x)"],
+    ('type="Add">', "2,3 2,3", "2,3"): ["y = Add(x, i1)"],
+    ('type="Divide">', "2 2", "2"): ["y = Div(x, i1)"],
+    ('type="ShapeOf">', "2,3", "2"): ["y = Shape(x)"],
+    ('type="Concat"><data axis="1"/>', "2,3 2,3", "2,6"): ["y = Concat(x, i1) {'axis': 1}"],
+    ('type="Concat">', "2 2", "4"): ["y = Concat(x, i1) {'axis': 0}"],
+    ('type="Convert"><data destination_type="i32"/>', "2", "2"): ["y = Cast(x) {'to': 6}"],
+    ('type="Convert"><data destination_type="i64"/>', "2", "2"): ["y = Cast(x) {'to': 7}"],
+    ('type="Convert"><data destination_type="f16"/>', "2", "2"): ["y = Cast(x) {'to': 1}"],
+    ('type="ReduceProd"><data keep_dims="true"/>', "2 1", "1"): ["y = ReduceProd(x, i1) {'keepdims': 1}"],
+    ('type="ReduceProd"><data keep_dims="1"/>', "2 1", "1"): ["y = ReduceProd(x, i1) {'keepdims': 1}"],
+    ('type="ReduceProd">', "2 1", ""): ["y = ReduceProd(x, i1) {'keepdims': 0}"],
+    ('type="Reshape"><data special_zero="true"/>', "2,3 1", "6"): ["y = Reshape(x, i1) {'allowzero': 0}"],
+    ('type="Reshape"><data special_zero="false"/>', "2,3 1", "6"): ["y = Reshape(x, i1) {'allowzero': 1}"],
+    ('type="Gather">', "4 2 1", "2"): ["y = Gather(x, i1) {'axis': 0}"],
+    ('type="Gather">', "4 1 1", ""): ["y = Gather(x, i1) {'axis': 0}"],
+    ('type="Gather">', "4,5 1 1", "2,5"): ["y = openvino.Gather(x, i1, i2)"],
+    (SLICE.format('begin_mask="0" end_mask="0"'), "4 1 1 1", "2"): ["y = Slice(x, i1, i2, , i3)"],
+    (SLICE.format(""), "4 1 1", "2"): ["y = Slice(x, i1, i2)"],
+    (SLICE.format('begin_mask="1" end_mask=" 0, 0"'), "4 1 1", "2"): [
+        "y:begin = Constant() {'value_ints': [0]}",
+        "y = Slice(x, y:begin, i2)",
+    ],
+    (SLICE.format('begin_mask="1" end_mask="1"'), "4 1 1 1", "2"): [
+        "y:begin = Constant() {'value_ints': [0]}",
+        f"y:end = Constant() {{'value_ints': [{2**63 - 1}]}}",
+        "y = Slice(x, y:begin, y:end, , i3)",
+    ],
+    (SLICE.format('shrink_axis_mask="1"'), "4 1 1", ""): [
+        "y:taken = Gather(x, i1) {'axis': 0}",
+        "y = Squeeze(y:taken)",
+    ],
+    (SLICE.format('new_axis_mask="1"'), "4 1 1", "1,4"): ["y = openvino.StridedSlice(x, i1, i2)"],
+    (SLICE.format('ellipsis_mask="1"'), "4 1 1", "4"): ["y = openvino.StridedSlice(x, i1, i2)"],
+    (SLICE.format(""), "4,5 1 1", "2,5"): ["y = openvino.StridedSlice(x, i1, i2)"],
+    ('type="MatMul">', "2,3 3,4", "2,4"): ["y = openvino.MatMul(x, i1)"],
+    ('type="Split">', "2,3 1", "1,3 1,3"): ["y, y:1 = openvino.Split(x, i1)"],
+    ("", "2", "2"): ["y = openvino.unknown(x)"],
+    ('type="Result">', "2", ""): [],
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layer_becomes_these_nodes(layer: tuple[str, str, str], tmp_path: Path):
+    begin, *texts = layer
+    given, made = (text.split(" ") for text in texts)
+    inputs = "".join(write_port("", key, dims) for key, dims in enumerate(given))
+    outputs = "".join(write_port("", 10 + key, dims) for key, dims in enumerate(made))
+    layers = f'<layer id="9" name="y" {begin or ">"}<input>{inputs}</input><output>{outputs}</output></layer>'
+    edges = []
+    for key, dims in enumerate(given):
+        name = f"i{key}" if key else "x"
+        port = write_port("output", 0, dims)
+        layers += f'<layer id="{key}" name="{name}" type="Parameter"><data shape="{dims}"/>{port}</layer>'
+        edges.append(f"{key},0,9,{key}")
+    model = read_ir(write_model(tmp_path, layers, " ".join(edges), [])).model
+    assert [write_node(node) for node in model.graph.node] == LAYERS[layer]
+
+
+def test_inputs_constants_and_bounds_of_an_ir_are_read(tmp_path: Path):
+    layers = write_input("2,?,3..,..4,5..6,-1,0..0") + write_constant(1, 2) + write_constant(2, 256, 0, "i32")
+    layers += write_constant(3, 257) + write_constant(4, 2, 8, "f32") + write_constant(5, 1, 8 * 255)
+    source = read_ir(write_model(tmp_path, layers, "", [*range(256)]))
+    dims = [dim.dim_value or dim.dim_param for dim in source.model.graph.input[0].type.tensor_type.shape.dim]
+    assert dims == [2, "x_1", "x_2", "x_3", "x_4", "x_5", "x_6"]
+    assert source.bounds == {
+        "x_2": Interval(3, None),
+        "x_3": Interval(0, 4),
+        "x_4": Interval(5, 6),
+        "x_6": Interval(0, 0),
+    }
+    constants = {one.name: (one.data_type, [*one.dims], one.raw_data) for one in source.model.graph.initializer}
+    raw = struct.pack("<256q", *range(256))
+    assert constants == {
+        "c1": (TensorProto.INT64, [2], raw[:16]),
+        "c2": (TensorProto.INT32, [256], raw[:1024]),
+        "c5": (TensorProto.INT64, [1], raw[-8:]),
+    }
+    assert [write_node(node) for node in source.model.graph.node] == ["c3 = openvino.Const()", "c4 = openvino.Const()"]
+    stated = {one.name: one.type.tensor_type for one in source.model.graph.value_info}
+    assert {name: [dim.dim_value for dim in one.shape.dim] for name, one in stated.items()} == {"c3": [257], "c4": [2]}
+    assert {one.elem_type for one in stated.values()} == {TensorProto.INT64}
+
+
+def test_input_of_any_rank_has_no_shape(tmp_path: Path):
+    layers = write_input("...").replace("<dim>-1</dim>", "")
+    given = read_ir(write_model(tmp_path, layers, "", [])).model.graph.input[0]
+    assert not given.type.tensor_type.HasField("shape")
+
+
+@pytest.mark.parametrize("shape", ["..", "2...3", "a..", "..b", "1.5", "2..3..4", "2,", "+2"])
+def test_shape_of_an_input_that_is_no_list_is_rejected(shape: str, tmp_path: Path):
+    with pytest.raises(ModelError, match="which is not a list of sizes and ranges"):
+        read_ir(write_model(tmp_path, write_input("2").replace('shape="2"', f'shape="{shape}"'), "", []))
+
+
+def test_equal_names_of_layers_are_kept_apart(tmp_path: Path):
+    layers = write_constant(1, 1) + write_constant(2, 1).replace('name="c2"', 'name="c1"')
+    layers += write_constant(3, 1).replace('name="c3" ', "")
+    model = read_ir(write_model(tmp_path, layers, "", [7])).model
+    assert [one.name for one in model.graph.initializer] == ["c1", "c1#2", "layer_3"]
 
 
 def test_ir_is_not_annotated(tmp_path: Path):

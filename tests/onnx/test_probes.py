@@ -1,11 +1,17 @@
-"""Sizes that a check tries by itself, and what follows from them."""
+"""Sizes that a check tries by itself, and what follows from them.
+
+The lines of `checks.txt` up to a line of dashes are about the probes of a model.
+"""
 
 from typing import Any
 
 import pytest
 from onnx import parser
 
+from model_tables import ModelRow, read_models
 from tensor_reshape.onnx import ModelReport, ModelVerdict, Verdict, check_model, checks, probes
+from tensor_reshape.onnx.dim_params import DimParams
+from tensor_reshape.onnx.models import ModelSource, expand_model
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
 POOLED = """g (float[b,3,h,w] x) => (float[] y) {
@@ -189,3 +195,28 @@ def test_node_without_an_output_name_causes_no_error():
     )
     model.graph.node[2].output[0] = ""
     assert check_model(model).tried > 0
+
+
+def write(sizes: probes.Sizes) -> str:
+    """Returns sizes as text, without those of formulas."""
+    return probes.format_sizes({name: size for name, size in sizes.items() if name.isidentifier()})
+
+
+def describe(found: probes.Probes) -> list[str]:
+    rejections = dict.fromkeys(f"{write(one.sizes)} at {one.key[1]}" for one in found.rejections)
+    return [
+        f"{found.tried} sizes of {' '.join(sorted(found.names)) or 'nothing'}; first {' '.join(found.leading) or '-'}",
+        *([f"base {write(found.base) or '-'}"] if found.base is not None else [f"no base: {found.reason}"]),
+        f"accepts {', '.join(write(sizes) for sizes, _ in found.accepted)}".strip(),
+        f"rejects {', '.join(rejections)}".strip(),
+        *(f"needs {text}" for text in found.needs.values()),
+        *(f"ties {' '.join(sorted(tie))}" for tie in found.ties),
+    ]
+
+
+@pytest.mark.parametrize("row", read_models("checks.txt"), ids=lambda row: row.name)
+def test_probes_of_a_model_are_these_sizes_in_this_order(row: ModelRow):
+    names = {dim.dim_param for given in row.model.graph.input for dim in given.type.tensor_type.shape.dim}
+    requirements = check_model(row.model, probe_seconds=0).requirements
+    found = probes.probe(ModelSource(expand_model(row.model)), DimParams(names - {""}), requirements, seconds=600)
+    assert describe(found) == row.lines[: row.lines.index("---")]

@@ -8,6 +8,7 @@ from onnx import parser
 
 from tensor_reshape.onnx import ProfileError, check_profile
 from tensor_reshape.onnx.interpreter import Decision
+from tensor_reshape.onnx.reports import describe_decision
 from tensor_reshape.rules.limits import MAX_DIM
 
 
@@ -109,3 +110,54 @@ def test_profile_for_an_input_that_is_not_a_tensor_is_rejected():
     model.graph.input[1].type.sequence_type.elem_type.tensor_type.elem_type = onnx.TensorProto.FLOAT
     with pytest.raises(ProfileError, match="the input k is not a tensor"):
         check_profile(model, {"k": (1,)})
+
+
+def test_smallest_and_largest_size_are_accepted():
+    model = parse("0,-1", "float[n,1] x")
+    assert [decide(model, {"x": (size, 1)}).data for size in (1, MAX_DIM)] == [(1, 1), (MAX_DIM, 1)]
+    assert decide(parse("0,1", "float[n,1] x"), {"x": (0, 1)}).output == (0, 1)
+    for size in (True, 1.0, "2", None, MAX_DIM + 1):
+        with pytest.raises(ProfileError, match=re.escape(f"dim 0 of x is {size!r}; a size must be an integer from 0")):
+            check_profile(model, {"x": (size, 1)})  # type: ignore[dict-item] # wrong on purpose
+
+
+def test_inputs_that_a_profile_leaves_out_keep_their_known_dims():
+    model = parse("0,-1", 'float[n,2] x, float["n*m",n] k, float[5] d, seq(float[n]) q')
+    model.graph.initializer.add(name="d", data_type=onnx.TensorProto.FLOAT, dims=[4], float_data=[1, 2, 3, 4])
+    model.graph.node.append(onnx.helper.make_node("Reshape", ["k", "s"], ["z"]))
+    model.graph.node.append(onnx.helper.make_node("Reshape", ["d", "t"], ["w"]))
+    model.graph.initializer.add(name="t", data_type=onnx.TensorProto.INT64, dims=[2], int64_data=[2, -1])
+    decisions = check_profile(model, {"x": (3, 2)}).decisions
+    assert [decisions["", name].data for name in "yzw"] == [(3, 2), (None, 3), (4,)]
+
+
+def test_json_of_a_profile_has_everything_that_the_profile_has():
+    text = "g (float[n,6] x, float[5,2] w) => (y) { s = Constant<value_ints=[-1,4]>() [rows] y = Reshape(x, s)"
+    text += " z = MatMul(y, w) t = Constant<value_ints=[0,5,2]>() u = Reshape(x, t) v = Reshape(z, s) }"
+    report = check_profile(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), {"x": [4, 6]})
+    names = {"y": "rows", "u": "u", "v": "v"}
+    assert report.to_json() == {
+        "inputs": {"x": [4, 6]},
+        "result": "rejected",
+        "nodes": [
+            {"graph": "", "output": output, "name": names[output], **describe_decision(report.decisions["", output])}
+            for output in names
+        ],
+        "failures": ["MatMul z cannot run with [6, 4], [5, 2]"],
+    }
+    assert [line.partition(":")[0] for line in report.problems[:-1]] == ["u", "v"]
+    assert report.problems[-1:] == report.failures
+
+
+def test_name_with_two_sizes_or_no_whole_size_is_rejected():
+    model = parse("-1", 'float[a] x, float["3*a"] k, float["a*b"] z, float["a/2"] h')
+    for shapes, message in (
+        ({"x": (2,), "k": (7,)}, "dim 0 of k is 7; the model declares 3*a = 6"),
+        ({"k": (7,)}, "dim 0 of k is 7; the model declares 3*a, which is 7 for no a"),
+        ({"k": (6,), "x": (3,)}, "dim 0 of k is 6; the model declares 3*a = 9"),
+    ):
+        with pytest.raises(ProfileError) as caught:
+            check_profile(model, shapes)
+        assert str(caught.value) == message
+    assert decide(model, {"k": (6,), "z": (8,)}).data == (2,)
+    assert decide(model, {"h": (3,)}).data in {(6,), (None,)}

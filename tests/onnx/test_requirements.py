@@ -1,6 +1,6 @@
 """The requirements of a model, and the solver for the conditions of several nodes."""
 
-from itertools import product
+from itertools import combinations, product
 
 import onnx
 import pytest
@@ -173,6 +173,97 @@ def test_values_follow_from_several_conditions():
 def test_contradiction_names_the_smallest_set_of_nodes():
     assert [list_bad_nodes(*conditions) for conditions, _ in CONTRADICTIONS] == [row for _, row in CONTRADICTIONS]
     assert list_bad_nodes(equate("ab", 0), positive=frozenset("ab")) == [0]
+
+
+def find_values(*conditions: Condition) -> dict[str, int] | None:
+    """Returns the values that follow from conditions, or None if they contradict each other."""
+    found = [solve(list_demands(*order)) for order in (conditions, conditions[::-1])]
+    assert bool(found[0].contradicting) == bool(found[1].contradicting)
+    values = [{name: value for name, (value, _) in one.values.items()} for one in found]
+    assert values[0] == values[1]
+    return None if found[0].contradicting else values[0]
+
+
+def bound_name(name: str, low: int, high: int | None) -> Condition:
+    return Condition(ConditionKind.RANGE, multiply(1, name), None, low, high)
+
+
+def name_only(legal: list[int]) -> dict[str, int] | None:
+    """Returns the result for the legal values of the name a, which are all that its conditions accept."""
+    return None if not legal else {"a": legal[0]} if len(legal) == 1 else {}
+
+
+def test_conditions_of_one_name_give_exactly_its_legal_values():
+    for step, other, factor, low, high in product((1, 2, 3, 4), (1, 2, 3), (1, 2), range(4), range(1, 8)):
+        conditions = divide(step, "a"), Condition(ConditionKind.DIVIDES, multiply(other), multiply(factor, "a"))
+        legal = [size for size in range(low, min(high, 6) + 1) if size % step == 0 and factor * size % other == 0]
+        found = find_values(*conditions, bound_name("a", low, high))
+        assert found == name_only(legal), (step, other, factor, low, high)
+
+
+def test_multiple_or_power_of_one_name_gives_its_value():
+    for number, power, value in product((1, 2, 3), (1, 2), range(13)):
+        condition = Condition(ConditionKind.EQUAL, multiply(number, "a" * power), multiply(value))
+        legal = [size for size in range(7) if number * size**power == value]
+        assert find_values(condition) == name_only(legal), condition
+
+
+def test_name_that_divides_a_number_is_not_above_it():
+    for number, value, low in product((1, 2), range(1, 7), range(1, 7)):
+        condition = Condition(ConditionKind.DIVIDES, multiply(number, "a"), multiply(value))
+        limit = value // number
+        expected = None if low > limit or value % number else {"a": limit} if low == limit else {}
+        assert find_values(condition, bound_name("a", low, None)) == expected, (number, value, low)
+
+
+def test_product_of_two_names_is_solved_if_one_is_known():
+    for value, known, number in product(range(13), range(7), (1, 2)):
+        condition = Condition(ConditionKind.EQUAL, multiply(number, "ab"), multiply(value))
+        legal = [size for size in range(7) if number * size * known == value]
+        expected = None if not legal else {"b": known} if len(legal) > 1 else {"a": legal[0], "b": known}
+        assert find_values(condition, equate("b", known)) == expected, (value, known, number)
+
+
+def test_divisors_of_a_product_are_those_of_its_unknown_name():
+    for step, known in product(range(1, 7), range(7)):
+        condition = Condition(ConditionKind.DIVIDES, multiply(step), multiply(1, "ab"))
+        legal = [size for size in range(1, 7) if size * known % step == 0]
+        expected = name_only(legal)
+        found = find_values(condition, equate("b", known), bound_name("a", 1, 6))
+        assert found == (None if expected is None else expected | {"b": known}), (step, known)
+
+
+def test_range_of_a_product_is_checked_if_its_names_are_known():
+    for one, other, low, high in product(range(4), range(4), range(10), (None, *range(10))):
+        condition = Condition(ConditionKind.RANGE, multiply(1, "ab"), None, low, high)
+        fits = low <= one * other and (high is None or one * other <= high)
+        found = find_values(condition, equate("a", one), equate("b", other))
+        assert found == ({"a": one, "b": other} if fits else None), (one, other, low, high)
+    assert find_values(Condition(ConditionKind.RANGE, multiply(1, "ab"), None, 9, 8), equate("a", 1)) == {"a": 1}
+
+
+def test_contradiction_has_the_fewest_nodes_and_only_necessary_demands():
+    pool = [
+        equate("a", 2),
+        divide(3, "a"),
+        bound_name("a", 3, 4),
+        equate("b", 4),
+        equate("ab", 6),
+        bound_name("b", 0, 2),
+    ]
+    demands = [Demand(condition, place // 2) for place, condition in enumerate(pool)] + [Demand(divide(5, "b"), 3)]
+    for count in range(1, len(demands) + 1):
+        for some in combinations(demands, count):
+            found = find_contradiction(some)
+            assert bool(found) == bool(solve(some).contradicting), some
+            if not found:
+                continue
+            assert solve(found).contradicting
+            for demand in found:
+                assert not solve([one for one in found if one is not demand]).contradicting, (some, demand)
+            nodes = {demand.node for demand in found}
+            for group in combinations({demand.node for demand in some}, len(nodes) - 1):
+                assert not solve([demand for demand in some if demand.node in group]).contradicting, (some, group)
 
 
 def relate(kind: ConditionKind, left: Expression, right: Expression, zero: Expression | None) -> Condition:

@@ -1,12 +1,15 @@
 """The known integers in the computation of a target shape, and arithmetic of partially known dims."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, parser
@@ -96,6 +99,7 @@ def compute(operator: str, *operands: Operand, domain: str = "", **attributes: A
 NOTHING = Operand(None, None)
 LIST = know("N", 3, "M")
 FIVE = numpy_helper.from_array(np.array([5], np.int64))
+INT32 = numpy_helper.from_array(np.array([2**31 - 1, -(2**31)], np.int32))
 # the result of the operator, as text
 RESULTS: list[tuple[str, str]] = [
     (compute("Shape", NOTHING), "unknown"),
@@ -138,11 +142,148 @@ RESULTS: list[tuple[str, str]] = [
     (compute("Mul", know(2**40), know(2**40)), "[?]"),
     (compute("Add", know(2**63 - 1), know(1)), "[?]"),
     (compute("Size", Operand(None, (2**40, 2**40))), "scalar [?]"),
+    (compute("ConstantOfShape", know(0), value=FIVE), "[]"),
+    (compute("ConstantOfShape", know(3), value=FIVE), "[5, 5, 5]"),
+    (compute("ConstantOfShape", know(-1), value=FIVE), "unknown"),
+    (compute("ConstantOfShape", know(2, 3), value=FIVE), "unknown"),
+    (compute("Constant", value=INT32), "[2147483647, -2147483648]"),
+    (compute("Constant", value_int=-7), "scalar [-7]"),
+    (compute("Constant", value=numpy_helper.from_array(np.zeros((1, 1), np.int64))), "unknown"),
+    (compute("Constant", value=numpy_helper.from_array(np.zeros(1, np.uint8))), "unknown"),
+    (compute("Cast", know(2**31 - 1, -(2**31), -(2**31) - 1), to=TensorProto.INT32), "[2147483647, -2147483648, ?]"),
+    (compute("Cast", know(2**63 - 1, -(2**63), 2**63), to=TensorProto.INT64), f"[{2**63 - 1}, {-(2**63)}, ?]"),
+    (compute("Cast", know_scalar("N"), to=TensorProto.INT64), "scalar [N]"),
+    (compute("ReduceProd", know(2, "N", 3)), "[6*N]"),
+    (compute("ReduceProd", know(), keepdims=1), "[1]"),
+    (compute("ReduceProd", know(2, 3), keepdims=0), "scalar [6]"),
+    (compute("ReduceProd", know(2, 3), noop_with_empty_axes=0), "[6]"),
+    (compute("ReduceProd", know(2, None)), "[?]"),
+    (compute("Size", Operand(None, (2, 3))), "scalar [6]"),
+    (compute("Size", Operand(None, ())), "scalar [1]"),
+    (compute("Size", NOTHING), "scalar [?]"),
+    (compute("Shape", Operand(None, ())), "[]"),
+    (compute("Reshape", know(2, 3), know(-1)), "[2, 3]"),
+    (compute("Reshape", know(4), know()), "scalar [4]"),
+    (compute("Squeeze", know("N"), know(0)), "scalar [N]"),
+    (compute("Squeeze", know("N"), axes=[0]), "scalar [N]"),
+    (compute("Squeeze", know("N"), axes=[0, 1]), "unknown"),
+    (compute("Unsqueeze", know("N"), axes=[0]), "unknown"),
+    (compute("Identity", know_scalar(3)), "scalar [3]"),
+    (compute("Identity", know(3), domain="ai.onnx"), "[3]"),
+    (compute("Concat", know_scalar(3), know(1), axis=0), "unknown"),
+    (compute("Concat", Operand(None, (name_dim("N"),)), axis=0), "unknown"),
+    (compute("Concat", Operand(None, (2, 2)), axis=0), "unknown"),
+    (compute("Concat", axis=0), "[]"),
 ]
 
 
 def test_shape_values_are_propagated_through_onnx_operators():
     assert [computed for computed, _ in RESULTS] == [expected for _, expected in RESULTS]
+
+
+PLACES = range(-4, 5)
+FIRST_ITEMS = ("N", 3, "M")
+
+
+def slice_list(items: Sequence[object], start: int, end: int, step: int) -> str:
+    """Returns a slice as ONNX defines it. It is unknown if the standard and its reference evaluator differ."""
+    size = len(items)
+    if step == 0 or (step < 0 and start < -size):
+        return "unknown"
+    first, last = (place + size if place < 0 else place for place in (start, end))
+    if step > 0:
+        places = range(min(max(first, 0), size), min(max(last, 0), size), step)
+    else:
+        places = range(min(first, size - 1), min(max(last, -1), size - 1), step)
+    return write(items[place] for place in places)
+
+
+def write(items: Iterable[object]) -> str:
+    return f"[{', '.join(map(str, items))}]"
+
+
+def test_slice_of_a_list_is_that_of_the_standard():
+    for size, start, end, step in product(range(4), PLACES, (*PLACES, 2**63 - 1, -(2**63)), (None, *range(-3, 4))):
+        items, given = FIRST_ITEMS[:size], [know(start), know(end)]
+        if step is not None:
+            given += [know(0), know(step)]
+        expected = slice_list(items, start, end, 1 if step is None else step)
+        assert compute("Slice", know(*items), *given) == expected, (items, start, end, step)
+        if step is None:
+            assert compute("Slice", know(*items), starts=[start], ends=[end]) == expected, (items, start, end)
+
+
+def test_items_of_a_list_are_gathered_from_both_ends():
+    for size, first, second in product(range(4), PLACES, PLACES):
+        items = FIRST_ITEMS[:size]
+        legal = all(-size <= place < size for place in (first, second))
+        expected = write([items[first], items[second]]) if legal else "unknown"
+        assert compute("Gather", know(*items), know(first, second)) == expected, (items, first, second)
+        scalar = f"scalar [{items[first]}]" if -size <= first < size else "unknown"
+        assert compute("Gather", know(*items), know_scalar(first), axis=0) == scalar, (items, first)
+
+
+def test_dims_of_a_shape_are_cut_at_start_and_end():
+    dims = ("N", 3, "M")
+    for start, end in product((None, *PLACES), repeat=2):
+        cut = {name: value for name, value in (("start", start), ("end", end)) if value is not None}
+        first, last = (
+            None if value is None else min(max(value + 3 if value < 0 else value, 0), 3) for value in (start, end)
+        )
+        places = range(first or 0, 3 if last is None else last)
+        assert compute("Shape", X, **cut) == write(dims[place] for place in places), cut
+
+
+def test_arithmetic_of_lists_is_that_of_64_bit_integers():
+    numbers = (*range(-4, 5), 7, 2**31, 2**62, 2**63 - 1, -(2**63))
+    exact: dict[str, Callable[[int, int], int | None]] = {
+        "Add": lambda one, other: one + other,
+        "Sub": lambda one, other: one - other,
+        "Mul": lambda one, other: one * other,
+        "Div": lambda one, other: int(Fraction(one, other)) if other else None,  # `int` rounds toward 0
+    }
+    for operator, calculate in exact.items():
+        for number in numbers:
+            found = [calculate(number, other) for other in numbers]
+            texts = ["?" if one is None or not -(2**63) <= one < 2**63 else str(one) for one in found]
+            assert compute(operator, know(number), know(*numbers)) == write(texts), (operator, number)
+
+
+BROADCASTS: dict[tuple[tuple[int, ...] | int, tuple[int, ...] | int], str] = {
+    (2, 3): "scalar [6]",
+    (2, (3, 5)): "[6, 10]",
+    ((3, 5), 2): "[6, 10]",
+    ((2,), (3, 5)): "[6, 10]",
+    ((3, 5), (2, 7)): "[6, 35]",
+    ((), (2,)): "[]",
+    ((), (2, 3)): "unknown",
+}
+
+
+def test_arithmetic_broadcasts_scalars_and_lists_of_one_item():
+    for pair, expected in BROADCASTS.items():
+        one, other = (know_scalar(side) if isinstance(side, int) else know(*side) for side in pair)
+        assert compute("Mul", one, other) == expected, pair
+
+
+# the largest number of items is MAX_ITEMS; the result with one item more
+LARGEST: dict[str, Callable[[int], str]] = {
+    "a constant": lambda size: compute("Constant", value=numpy_helper.from_array(np.zeros(size, np.int64))),
+    "an attribute": lambda size: compute("Constant", value_ints=[0] * size),
+    "Concat": lambda size: compute("Concat", know(0), know(*[0] * (size - 1)), axis=0),
+    "Concat of unknown items": lambda size: compute("Concat", know(0), Operand(None, (size - 1,)), axis=0),
+    "ConstantOfShape": lambda size: compute("ConstantOfShape", know(size), value=FIVE),
+    "Gather": lambda size: compute("Gather", know(1), know(*[0] * size)),
+    "Mul": lambda size: compute("Mul", know(1), know(*[1] * size)),
+    "Identity": lambda size: compute("Identity", know(*[1] * size)),
+}
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_longest_list_is_known_and_a_longer_one_is_unknown(name: str):
+    count = LARGEST[name]
+    assert count(MAX_ITEMS).endswith(f" {MAX_ITEMS} items]")
+    assert count(MAX_ITEMS + 1) == "unknown"
 
 
 def test_onnx_constant_is_read_from_raw_or_typed_data():

@@ -360,11 +360,8 @@ def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], D
 def _build_infer(request: ShapeRequest) -> PreparedCall[InferredShape]:
     try:
         message = inference.build_infer_request(request)
-    except ValueError:
-        rejection = _find_rejection(request)
-        if rejection is None:
-            raise
-        raise rejection from None
+    except ValueError as error:
+        raise _find_rejection(request) or error from None
     decode = partial(decode_answer, partial(decode_shape, request.question))
     return PreparedCall(INFER_SHAPE.path, message.SerializeToString(), decode)
 

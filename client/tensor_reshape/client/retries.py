@@ -112,7 +112,6 @@ class Attempts:
 
     def record_success(self) -> None:
         """Records that the call has a response."""
-        self._rejection = None
         self._budget.record_success()
 
     def record_progress(self) -> None:

@@ -51,7 +51,7 @@ def confirm(report: ModelReport, probes: Probes, declared: DimsByKey, params: Di
             decision = probes.best.decisions.get(key)
             if decision is not None and decision.error is not None:
                 findings[place] = replace(findings[place], answer=decision.error, verdict=Verdict.REJECTED)
-    failed = {} if probes.base is None else _explain(probes, kept, keys, findings)
+    failed = _explain(probes, kept, keys, findings)
     return replace(
         report,
         findings=tuple(findings),
@@ -75,7 +75,7 @@ def is_contradicted(report: ModelReport, probes: Probes) -> bool:
     for sizes, run in probes.accepted:
         for finding in report.findings:
             decision = run.decisions.get(finding.node.key)
-            if decision is None or decision.error is not None or decision.cause:
+            if decision is None or decision.cause:
                 continue
             answer = finding.answer
             if isinstance(answer, ReshapeError):

@@ -81,7 +81,7 @@ class DimParams:
     def admit(self, param: str) -> bool:
         """Whether a text is a product of names in the model and of formulas of them, which then count as such names."""
         product = read_product(param)
-        if product is None or not product.divisor:
+        if product is None or not product.divisor or not (product.factors or product.divisors):
             return False
         found = {*product.factors, *product.divisors} - self._params
         for name in found:

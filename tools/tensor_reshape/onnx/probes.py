@@ -430,7 +430,7 @@ def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes) ->
     condition = requirement.condition
     for sizes, run in probes.accepted:
         found = [run.decisions.get(keys[node]) for node in requirement.nodes]
-        is_accepted = any(one is not None and one.error is None and not one.cause for one in found)
+        is_accepted = any(one is not None and not one.cause for one in found)
         if is_accepted and condition.symbols <= sizes.keys() and not condition.holds(sizes):
             return True
     return False
