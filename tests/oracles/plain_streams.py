@@ -50,9 +50,7 @@ class Begin(NamedTuple):
         return self.stored > len(set(self.positions))
 
     def reject_overlap(self) -> InvalidRequestError:
-        return InvalidRequestError.of(
-            Reason.STRIDES_OVERLAP, "", "data.strides", dims=self.dims, strides=self.strides
-        )
+        return InvalidRequestError.of(Reason.STRIDES_OVERLAP, "", "data.strides", dims=self.dims, strides=self.strides)
 
 
 class Part(NamedTuple):
@@ -88,8 +86,8 @@ class PlainStream:
     def is_complete(self) -> bool:
         return len(self._bytes) == self._size
 
-    def make_part(self, missing: int, gap: int, is_odd: bool) -> Part:  # noqa: FBT001 - the test draws the arguments
-        """Returns a chunk that ends `missing` bytes before the end of the tensor, `gap` bytes after the right offset."""
+    def make_part(self, missing: int, gap: int, is_odd: bool) -> Part:
+        """Returns a chunk that ends `missing` bytes before the end of the tensor and has an offset `gap` too high."""
         size = max(0, self._size - len(self._bytes) - missing)
         offset = len(self._bytes) + gap
         return Part(offset, bytes(range(offset % 100, offset % 100 + size)), is_odd and offset >= 0)

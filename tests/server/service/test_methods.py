@@ -130,7 +130,9 @@ def test_result_of_a_long_batch_item_is_not_cached(service: ReshapeService, monk
         monkeypatch.setattr(wire_batches, "decode_batch_items", lambda _: iter([BatchItem(read_query(PLAIN).request)]))
         item = bytes(size - len(b"result"))
         assert service._find_item_result(item) == b"result"
-        monkeypatch.setattr(wire_batches, "decode_batch_items", lambda _: iter([BatchItem(read_query(SEARCHED).request)]))
+        monkeypatch.setattr(
+            wire_batches, "decode_batch_items", lambda _: iter([BatchItem(read_query(SEARCHED).request)])
+        )
         assert service._find_item_result(item) == (b"result" if is_cached else None)
 
 

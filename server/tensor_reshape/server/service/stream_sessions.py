@@ -48,7 +48,7 @@ class StreamSession:
         """
         self._limits = limits
         self._hold = hold
-        # the data of the current tensor and its output, both without bytes; between two tensors those of the previous one
+        # the current tensor and its output, both without bytes; between two tensors, those of the previous tensor
         self._data = self._output = _NO_TENSOR
         self._size = 0  # the size of the tensor in bytes, according to its header
         # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
