@@ -7,7 +7,7 @@ from typing import NamedTuple
 from plain_requests import begin, chunk
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
-from tensor_reshape.v1 import tensor_pb2
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 ITEM_BYTES = 2
 _I16 = tensor_pb2.DATA_TYPE_I16
@@ -61,6 +61,8 @@ class Part(NamedTuple):
     is_odd: bool = False
 
     def encode(self) -> bytes:
+        if self.offset < 0:
+            return reshape_pb2.StreamReshapeRequest(chunk=self.payload, offset=self.offset).SerializeToString()
         if self.is_odd:
             return bytes([_CHUNK_TAG, len(self.payload)]) + self.payload + bytes([_OFFSET_TAG, self.offset])
         return chunk(self.offset, self.payload)
@@ -90,7 +92,7 @@ class PlainStream:
         """Returns a chunk that ends `missing` bytes before the end of the tensor and has an offset `gap` too high."""
         size = max(0, self._size - len(self._bytes) - missing)
         offset = len(self._bytes) + gap
-        return Part(offset, bytes(range(offset % 100, offset % 100 + size)), is_odd and offset >= 0)
+        return Part(offset, bytes(range(offset % 100, offset % 100 + size)), is_odd)
 
     def receive(self, message: Begin | Part) -> list[Begin | Part]:
         """Returns the responses. A response to a header is a dense tensor.
