@@ -24,7 +24,7 @@ class Begin(NamedTuple):
         return begin(self.dims, (-1,), self.strides, _I16)
 
     @property
-    def count(self) -> int:
+    def volume(self) -> int:
         return prod(self.dims)
 
     @property
@@ -43,7 +43,7 @@ class Begin(NamedTuple):
     def stored(self) -> int:
         """The number of elements that need a position of their own. A stride of 0 repeats elements."""
         pairs = zip(self.dims, self.strides or self.dims, strict=True)
-        return prod(dim for dim, stride in pairs if stride) if self.count else 0
+        return prod(dim for dim, stride in pairs if stride) if self.volume else 0
 
     @property
     def overlaps(self) -> bool:
@@ -111,7 +111,7 @@ class PlainStream:
         self._bytes += message.payload
         if not self._tensor.strides:
             return [message._replace(is_odd=False)]
-        if not self.is_complete:
+        if len(self._bytes) < self._size:
             return []
         self.is_collecting = False
         if self._tensor.overlaps:
@@ -124,7 +124,7 @@ class PlainStream:
 
     def _begin(self, tensor: Begin) -> Begin:
         self._check_size(len(self._bytes))
-        size, output = ITEM_BYTES * tensor.places, ITEM_BYTES * tensor.count
+        size, output = ITEM_BYTES * tensor.places, ITEM_BYTES * tensor.volume
         largest, limit = size, self._limits.max_tensor_bytes
         if tensor.strides:
             largest, limit = max(size, output), self._limits.max_output_bytes
@@ -138,7 +138,7 @@ class PlainStream:
             self.held.append(size + 3 * output)
         self._tensor, self._size, self._bytes = tensor, size, b""
         self.is_collecting = bool(tensor.strides and size)
-        return Begin((tensor.count,))
+        return Begin((tensor.volume,))
 
     def _check_size(self, have: int, *, at_most: bool = False) -> None:
         if have > self._size or (have < self._size and not at_most):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
+from plain_requests import begin
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules import batches
 from tensor_reshape.rules.batches import BatchItem
@@ -293,10 +294,20 @@ def test_query_above_4_kib_is_passed_to_a_thread_undecoded(asked: Asked):
 
 
 def test_each_method_has_its_kind_of_long_work(service: ReshapeService):
-    table = service.methods
-    kinds = {method.name.rpartition("/")[2]: method.find_work(b"") for method in (*table.unary, *table.streams)}
+    (stream,) = service.methods.streams
+    kinds = {method.name.rpartition("/")[2]: method.find_work(b"") for method in service.methods.unary}
+    kinds["StreamReshape"] = stream.find_work(b"")
     tensors = dict.fromkeys(("StaticReshape", "DynamicReshape", "Reshape", "StreamReshape"), Work.TENSORS)
     assert kinds == {**tensors, "InferShape": Work.QUERIES, "BatchInferShape": Work.BATCHES}
+
+
+def test_stream_method_opens_a_stream_with_the_limits_of_the_service():
+    held: list[int] = []
+    (stream,) = ReshapeService(replace(DEFAULT_LIMITS, max_output_bytes=5)).methods.streams
+    with pytest.raises(LimitError):
+        [*stream.open(held.append).receive(begin((6,), (-1,), (1,)))]
+    assert [*stream.open(held.append).receive(begin((5,), (-1,), (1,)))]
+    assert held == [5 + 3 * 5]
 
 
 def test_only_work_that_runs_in_parallel_has_more_than_8_threads():

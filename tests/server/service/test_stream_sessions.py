@@ -353,8 +353,8 @@ class BothSessions:
         assert self.session.session.estimate(estimated) == (self.plain.is_collecting, cost)
         received = read_outcome(lambda: [read_answer(answer) for answer in self.session.send(raw)])
         # A cheap check may find an overlap before the bytes of the tensor arrive.
-        may_reject = isinstance(message, Begin) and message.overlaps
-        if may_reject and received == describe_rejection(message.reject_overlap()):
+        overlap = message.reject_overlap() if isinstance(message, Begin) and message.overlaps else None
+        if overlap and received == describe_rejection(overlap):
             return False
         assert received == read_outcome(lambda: self.plain.receive(message))
         assert self.session.held == self.plain.held
