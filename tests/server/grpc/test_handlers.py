@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -372,3 +373,36 @@ def test_cancelled_call_has_no_log_line(begin: Callable[[Connection], int], capl
         assert (recorder.calls.get(timeout=SECONDS).result or GONE).code == "CANCELLED"
         served.check_nothing_is_held()
     assert [record.message for record in caplog.records if "code" in vars(record)] == []
+
+
+@contextmanager
+def open_unread(clock: Callable[[], float] = time.monotonic) -> Iterator[tuple[EngineServer, Connection, list[int]]]:
+    """Opens a call that sends no message, and one that does not read its response."""
+    with serve_engine(clock=clock) as served, Connection(served.address, initial_window=0) as connection:
+        streams = [connection.open(UNARY), connection.open(STREAM)]
+        connection.send_data(streams[1], grpc_message(b"a"))
+        served.watcher.await_event(Event.RESPOND)
+        served.watcher.await_event(Event.READ, 3)
+        yield served, connection, streams
+        served.check_nothing_is_held()
+
+
+def test_stop_ends_calls_that_wait_for_their_clients():
+    with open_unread() as (served, connection, streams):
+        served.engine.perform(served.engine.close())
+        assert [connection.await_end(stream) for stream in streams] == [("14", "the server stops")] * 2
+
+
+def test_stalled_calls_are_logged_with_the_load_of_the_server(caplog: pytest.LogCaptureFixture):
+    now, text = [0.0], "the call has made no progress for "
+    with caplog.at_level(logging.INFO), open_unread(lambda: now[0]) as (served, connection, streams):
+        now[0] = 1e6
+        served.engine.perform(served.engine.sweep())
+        ends = [connection.await_end(stream) for stream in streams]
+    assert [end.status for end in ends] == ["8", "8"]
+    assert [end.message.partition(text)[0] for end in ends] == ["", "STALLED: "]
+    lines = [vars(record) for record in caplog.records]
+    about = {
+        (line["message"], line["method"], line["code"], line["reason"], line["detail"][: len(text)]) for line in lines
+    }
+    assert about == {("rejected", path, "RESOURCE_EXHAUSTED", "STALLED", text) for path in (UNARY, STREAM)}

@@ -21,11 +21,12 @@ from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers
 from tensor_reshape.server.grpc.calls import CoreCall, NewCall
-from tensor_reshape.server.grpc.servers import NAMES, QUEUE_AFTER, Server, check_core
+from tensor_reshape.server.grpc.servers import MAX_QUEUED_CALLS, NAMES, QUEUE_AFTER, Server, check_core
 from tensor_reshape.server.process.engines import NEXT_RELEASE, TESTED
 from tensor_reshape.server.telemetry import call_logs
 from waits import await_that
 
+ROOT = Path(__file__).parents[3]
 CROWD = 40
 CANCELLED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = {"1", "RST"}, "8", "12"
 ADVICE = f". Run pip install --force-reinstall '{TESTED}'"
@@ -134,6 +135,11 @@ def test_call_is_refused_in_time_although_other_calls_are_busy():
             busy.sizes.get(timeout=SECONDS)
         assert connection.await_end(late).status == RESOURCE_EXHAUSTED
         busy.finish()
+
+
+@pytest.mark.parametrize("page", ["docs/architecture/admission-control.md", "docs/deployment/sizing.md"])
+def test_page_names_the_number_of_calls_that_may_wait_to_begin(page: str):
+    assert f"{MAX_QUEUED_CALLS:,}" in (ROOT / page).read_text()
 
 
 def test_longest_queue_loses_its_newest_call_above_the_maximum(monkeypatch: pytest.MonkeyPatch):
