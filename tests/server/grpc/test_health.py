@@ -27,6 +27,7 @@ from tensor_reshape.server.grpc.health import (
     HealthWatch,
 )
 from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.process.listeners import hold
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
@@ -272,6 +273,17 @@ def test_health_port_ends_all_calls_and_its_listener():
         assert not deaf.await_end(unread).is_ok
     with pytest.raises(ConnectionRefusedError):
         Connection(port.address)
+
+
+def test_health_ports_of_several_workers_share_an_address():
+    with hold(ANY_PORT) as address:
+        ports = [HealthPort(CONFIG, address, 16, shares=True) for _ in range(2)]
+        for port in ports:
+            port.start()
+        assert [port.address for port in ports] == [address] * 2
+        assert check(ports[0]) == HealthCheckResponse.SERVING
+        for port in ports:
+            port.end()
 
 
 def test_stopping_server_stays_not_serving_despite_heartbeats(port: HealthPort):

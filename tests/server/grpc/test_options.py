@@ -1,9 +1,18 @@
 """The options of gRPC's core for connections."""
 
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
 import pytest
 
-from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config
-from tensor_reshape.server.grpc.options import build_options
+from certificates import issue_certificates
+from grpc_servers import ANY_PORT, SECONDS, CoreServer, ManualCall
+from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config, TlsFiles
+from tensor_reshape.server.grpc.options import build_credentials, build_options
+from tensor_reshape.server.security.certificates import Certificates
 
 STOCK_PING_MS = 10_000  # the shortest ping interval of a stock client (gRFC A8)
 CALLERS = 64  # callers of one connection; each may have a call that is not freed yet, and an open one
@@ -64,3 +73,49 @@ def test_grpcio_client_may_ping_at_its_shortest_interval():
 def test_server_flow_control_windows_fit_into_the_default_memory():
     unread_bytes = OPTIONS["grpc.http2.lookahead_bytes"] * OPTIONS["grpc.max_concurrent_streams"]
     assert 16 * unread_bytes <= MEMORY_BUDGET_BYTES / 4
+
+
+@contextmanager
+def serve_tls(certificates: Certificates) -> Iterator[int]:
+    """Serves calls without an answer over TLS, and yields the port."""
+    served = CoreServer(ManualCall)
+    port = served.server.add_port(ANY_PORT, build_credentials(certificates))
+    served.server.start()
+    try:
+        yield port
+    finally:
+        served.server.stop()
+        assert served.server.wait(SECONDS)
+
+
+def fetch_certificate(port: int) -> str:
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=SECONDS)
+
+
+def test_each_handshake_uses_the_latest_certificate(tmp_path: Path):
+    files = issue_certificates(tmp_path)
+    certificates = Certificates(TlsFiles(certificate=files.server, key=files.server_key, client_ca=None))
+    with serve_tls(certificates) as port:
+        for _ in range(2):
+            assert files.server.read_text().startswith(fetch_certificate(port))
+            assert files.server.read_text().startswith(fetch_certificate(port))
+            issue_certificates(tmp_path)
+            certificates.reload_if_changed()
+
+
+@pytest.mark.parametrize("is_mutual", [False, True])
+def test_only_a_server_with_an_authority_demands_client_certificates(tmp_path: Path, is_mutual: bool):
+    files = issue_certificates(tmp_path)
+    authority = files.authority if is_mutual else None
+    with serve_tls(Certificates(TlsFiles(certificate=files.server, key=files.server_key, client_ca=authority))) as port:
+        for credentials, has_certificate in ((files.identity, True), (files.trust, False)):
+            with grpc.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+                call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/no/Such")
+                status = call.future(b"", timeout=SECONDS).exception()
+            assert isinstance(status, grpc.RpcError)
+            is_refused = is_mutual and not has_certificate
+            assert status.code() is (grpc.StatusCode.UNAVAILABLE if is_refused else grpc.StatusCode.UNIMPLEMENTED)
+
+
+def test_server_without_certificates_has_no_credentials():
+    assert build_credentials(None) is None
