@@ -68,6 +68,14 @@ class Part(NamedTuple):
         return chunk(self.offset, self.payload)
 
 
+class Cut(NamedTuple):
+    """A chunk that ends `missing` bytes before the end of the tensor and has an offset `gap` too high."""
+
+    missing: int
+    gap: int
+    is_odd: bool
+
+
 class PlainStream:
     """One stream.
 
@@ -88,11 +96,10 @@ class PlainStream:
     def is_complete(self) -> bool:
         return len(self._bytes) == self._size
 
-    def make_part(self, missing: int, gap: int, is_odd: bool) -> Part:
-        """Returns a chunk that ends `missing` bytes before the end of the tensor and has an offset `gap` too high."""
-        size = max(0, self._size - len(self._bytes) - missing)
-        offset = len(self._bytes) + gap
-        return Part(offset, bytes(range(offset % 100, offset % 100 + size)), is_odd)
+    def make_part(self, cut: Cut) -> Part:
+        size = max(0, self._size - len(self._bytes) - cut.missing)
+        offset = len(self._bytes) + cut.gap
+        return Part(offset, bytes(range(offset % 100, offset % 100 + size)), cut.is_odd)
 
     def receive(self, message: Begin | Part) -> list[Begin | Part]:
         """Returns the responses. A response to a header is a dense tensor.
