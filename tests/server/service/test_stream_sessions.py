@@ -365,7 +365,8 @@ class BothSessions:
 def test_stream_session_agrees_with_an_oracle(tensors: list[tuple[Begin, list[Cut], bool]]):
     both = BothSessions()
     for tensor, cuts, is_estimated in tensors:
-        for step in (tensor, *cuts):
+        steps: list[Begin | Cut] = [tensor, *cuts]
+        for step in steps:
             message = step if isinstance(step, Begin) else both.plain.make_part(step)
             if not both.send(message, is_estimated=is_estimated):
                 both = BothSessions()
