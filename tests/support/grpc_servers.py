@@ -10,6 +10,7 @@ from queue import SimpleQueue
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.server.calls.call_info import CallInfo, Metadata
+from tensor_reshape.server.calls.observers import CallLog
 from tensor_reshape.server.calls.results import CallResult
 from tensor_reshape.server.calls.sources import Source, Sources
 from tensor_reshape.server.config import Config
@@ -95,7 +96,7 @@ def run_core(
 
 
 UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
-LONG, REJECTED, BROKEN = b"long", b"rejected", b"broken"
+LONG, REJECTED, BROKEN, HUGE, UNFINISHED = b"long", b"rejected", b"broken", b"huge", b"unfinished"
 
 
 class Watcher:
@@ -119,24 +120,28 @@ class Watcher:
 
 
 def answer(raw: bytes) -> bytes:
-    """Responds by the message: with its text in capitals, with a rejection, or with a bug."""
-    if raw == REJECTED:
+    """Responds by the end of the message: with its text in capitals, or with a rejection, a MemoryError or a bug."""
+    if raw.endswith(REJECTED):
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "this is rejected", "a.field")
-    if raw == BROKEN:
+    if raw.endswith(HUGE):
+        raise MemoryError
+    if raw.endswith(BROKEN):
         message = "a secret"
         raise ValueError(message)
     return raw.upper()
 
 
 class Echo:
-    """A stream that responds to each message, except an empty one."""
+    """A stream that responds to each message, except an empty one. Its end after UNFINISHED is an error."""
 
     is_between_tensors = True
 
     def __init__(self, reserve: Callable[[int], None]) -> None:
         self.reserve = reserve
+        self.last = b""
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
+        self.last = raw
         if raw:
             yield answer(raw)
 
@@ -144,7 +149,8 @@ class Echo:
         return Estimate(raw.startswith(LONG), len(raw))
 
     def finish(self) -> None:
-        pass
+        if self.last == UNFINISHED:
+            answer(REJECTED)
 
 
 METHODS = MethodTable(
@@ -180,10 +186,11 @@ def serve_engine(
     others: Sequence[Service] = (),
     options: Sequence[tuple[str, int]] = (),
     clock: Callable[[], float] | None = None,
+    observers: Sequence[CallLog] = (),
     on_unknown: Callable[[str], None] = lambda _method: None,
 ) -> Iterator[EngineServer]:
     config, watcher = config or Config(), Watcher()
-    engine = Engine(config, (watcher,), clock=clock or time.monotonic)
+    engine = Engine(config, (watcher,), clock=clock or time.monotonic, observers=observers)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
     service = Service(engine, methods, pools or own)
     server = Server((service, *others), Sources(config.trusted_proxy), options, on_unknown)

@@ -249,3 +249,4 @@ def test_exception_in_a_core_callback_ends_only_its_call(
     assert "secret" not in end.message
     records = [vars(record) for record in caplog.records if record.levelno == logging.ERROR]
     assert [(one["message"], one["method"], one["request_id"]) for one in records] == [("bug", METHOD, "mine")] * bugs
+    assert all(isinstance(one["exc_info"][1], ValueError) for one in records)

@@ -2,22 +2,40 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from grpc import StatusCode
 
-from grpc_servers import BROKEN, LONG, METHODS, REJECTED, STREAM, UNARY, EngineServer, serve_engine
+from grpc_servers import (
+    BROKEN,
+    HUGE,
+    LONG,
+    METHODS,
+    REJECTED,
+    STREAM,
+    UNARY,
+    UNFINISHED,
+    EngineServer,
+    answer,
+    serve_engine,
+)
 from http2 import SECONDS, Connection, frame, grpc_message
 from http2 import Kind as Frame
+from tensor_reshape.server.calls.results import GONE, OK, CallResult, EndedCall
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
 from tensor_reshape.server.grpc.handlers import ServiceCall, StreamCall, UnaryCall
-from tensor_reshape.server.service.method_tables import UnaryMethod, Work
+from tensor_reshape.server.service.method_tables import UnaryMethod, WatchMethod, Work
+from tensor_reshape.server.telemetry.call_logs import AccessLog
+from tensor_reshape.wire.status import REQUEST_ID_KEY
 
 CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}
 MIB = 1024 * 1024
@@ -186,6 +204,7 @@ def test_call_is_ended_if_no_thread_can_start(path: str, caplog: pytest.LogCaptu
         assert connection.call(path, LONG).status in CANCELLED
         served.check_nothing_is_held()
         assert connection.call(path, b"message").is_ok
+        assert served.watcher.results[0][1] == "CANCELLED"
     assert [record.message for record in caplog.records] == ["bug"]
 
 
@@ -237,3 +256,153 @@ def test_long_work_runs_in_the_thread_pool_of_its_kind():
     with serve_engine(methods=methods) as served, Connection(served.address) as connection:
         assert connection.call(UNARY, b"message").is_ok
     assert names[0].startswith("BATCHES")
+
+
+class Recorder(AccessLog):
+    """Records the calls that are over. The server returns the request id of each of them."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[EndedCall] = SimpleQueue()
+
+    def write(self, call: EndedCall) -> None:
+        self.calls.put(call)
+
+
+class OneUpdate:
+    """A watch that sends one update and then ends."""
+
+    is_over = True
+
+    def __init__(self, raw: bytes) -> None:
+        self.updates = [answer(raw)]
+
+    def find_update(self) -> bytes | None:
+        return self.updates.pop() if self.updates else None
+
+    def close(self) -> None:
+        pass
+
+
+WATCH, LARGE = "/a.Service/Watch", bytes(4097)
+WATCHES = METHODS._replace(watches=(WatchMethod(WATCH, lambda raw, _notify, _source: OneUpdate(raw)),))
+INVALID = CallResult("INVALID_ARGUMENT", "MESSAGE_MALFORMED")
+INTERNAL = CallResult("INTERNAL", "INTERNAL_ERROR")
+BUSY = CallResult("RESOURCE_EXHAUSTED", "SERVER_BUSY")
+TOO_LARGE = CallResult("RESOURCE_EXHAUSTED", "MESSAGE_TOO_LARGE")
+A_FIELD, FULL = {"field": "a.field"}, {"detail": "the server is out of memory"}
+
+# The path, the messages, the result, the numbers and bytes of received and sent messages, the first response, and the
+# field or detail in the log line; None if the call has no log line.
+CALLS: dict[str, tuple[str, list[bytes], CallResult, tuple[int, int, int, int], bytes, dict[str, str] | None]] = {
+    "unary": (UNARY, [b"short"], OK, (1, 5, 1, 5), b"SHORT", None),
+    "long unary": (UNARY, [LONG], OK, (1, 4, 1, 4), b"LONG", None),
+    "rejected unary": (UNARY, [REJECTED], INVALID, (1, 8, 0, 0), b"", A_FIELD),
+    "rejected long unary": (UNARY, [LONG + REJECTED], INVALID, (1, 12, 0, 0), b"", A_FIELD),
+    "broken unary": (UNARY, [BROKEN], INTERNAL, (1, 6, 0, 0), b"", {}),
+    "broken long unary": (UNARY, [LONG + BROKEN], INTERNAL, (1, 10, 0, 0), b"", {}),
+    "unary without memory": (UNARY, [HUGE], BUSY, (1, 4, 0, 0), b"", FULL),
+    "unary without a message": (UNARY, [], INVALID, (0, 0, 0, 0), b"", {}),
+    "large unary": (UNARY, [LARGE], TOO_LARGE, (0, 0, 0, 0), b"", {}),
+    "stream": (STREAM, [b"a", LONG, b"", b"b"], OK, (4, 6, 3, 6), b"A", None),
+    "empty stream": (STREAM, [], OK, (0, 0, 0, 0), b"", None),
+    "rejected stream": (STREAM, [b"a", REJECTED], INVALID, (2, 9, 1, 1), b"A", A_FIELD),
+    "rejected long stream": (STREAM, [LONG + REJECTED], INVALID, (1, 12, 0, 0), b"", A_FIELD),
+    "broken stream": (STREAM, [BROKEN], INTERNAL, (1, 6, 0, 0), b"", {}),
+    "unfinished stream": (STREAM, [UNFINISHED], INVALID, (1, 10, 1, 10), b"UNFINISHED", A_FIELD),
+    "large stream": (STREAM, [LARGE], TOO_LARGE, (0, 0, 0, 0), b"", {}),
+    "watch": (WATCH, [b"update"], OK, (1, 0, 0, 0), b"", None),
+    "rejected watch": (WATCH, [REJECTED], INVALID, (1, 0, 0, 0), b"", A_FIELD),
+    "watch without a message": (WATCH, [], INVALID, (0, 0, 0, 0), b"", {}),
+    "large watch": (WATCH, [LARGE], TOO_LARGE, (0, 0, 0, 0), b"", {}),
+}
+
+
+@pytest.mark.parametrize(("path", "messages", "result", "sizes", "first", "logged"), CALLS.values(), ids=CALLS)
+def test_call_has_its_record_its_log_line_and_its_request_id(
+    path: str,
+    messages: list[bytes],
+    result: CallResult,
+    sizes: tuple[int, int, int, int],
+    first: bytes,
+    logged: dict[str, str] | None,
+    caplog: pytest.LogCaptureFixture,
+):
+    recorder, options = Recorder(), [("grpc.max_receive_message_length", len(LARGE) - 1)]
+    with (
+        caplog.at_level(logging.INFO),
+        serve_engine(methods=WATCHES, observers=[recorder], options=options) as served,
+        Connection(served.address) as connection,
+    ):
+        stream = connection.open(path, headers=[(REQUEST_ID_KEY, "mine")])
+        connection.send_data(stream, b"".join(map(grpc_message, messages)), end=True)
+        assert connection.await_end(stream).status == str(StatusCode[result.code].value[0])
+        call = recorder.calls.get(timeout=SECONDS)
+        assert connection.headers[stream].get(REQUEST_ID_KEY) == (None if LARGE in messages else "mine")
+        served.check_nothing_is_held()
+    assert (call.result, call.info.response) == (result, first)
+    assert (call.request_messages, call.request_bytes, call.response_messages, call.response_bytes) == sizes
+    lines = [vars(record) for record in caplog.records if "code" in vars(record)]
+    about = [{name: line[name] for name in ("field", "detail") if name in line} for line in lines]
+    assert about == ([] if logged is None else [logged])
+    assert {(line["message"], line["code"], line["reason"]) for line in lines} <= {
+        ("failed" if result is INTERNAL else "rejected", *result)
+    }
+
+
+def open_silently(connection: Connection) -> int:
+    return connection.open(UNARY)
+
+
+def open_halfway(connection: Connection) -> int:
+    stream = connection.open(STREAM)
+    connection.send_data(stream, grpc_message(UNFINISHED))
+    return stream
+
+
+@pytest.mark.parametrize("begin", [open_silently, open_halfway])
+def test_cancelled_call_has_no_log_line(begin: Callable[[Connection], int], caplog: pytest.LogCaptureFixture):
+    recorder = Recorder()
+    with (
+        caplog.at_level(logging.INFO),
+        serve_engine(observers=[recorder]) as served,
+        Connection(served.address) as connection,
+    ):
+        stream = begin(connection)
+        served.watcher.await_event(Event.READ, 1 if begin is open_silently else 2)
+        cancel(connection, stream)
+        assert (recorder.calls.get(timeout=SECONDS).result or GONE).code == "CANCELLED"
+        served.check_nothing_is_held()
+    assert [record.message for record in caplog.records if "code" in vars(record)] == []
+
+
+@contextmanager
+def open_unread(clock: Callable[[], float] = time.monotonic) -> Iterator[tuple[EngineServer, Connection, list[int]]]:
+    """Opens a call that sends no message, and one that does not read its response."""
+    with serve_engine(clock=clock) as served, Connection(served.address, initial_window=0) as connection:
+        streams = [connection.open(UNARY), connection.open(STREAM)]
+        connection.send_data(streams[1], grpc_message(b"a"))
+        served.watcher.await_event(Event.RESPOND)
+        served.watcher.await_event(Event.READ, 3)
+        yield served, connection, streams
+        served.check_nothing_is_held()
+
+
+def test_stop_ends_calls_that_wait_for_their_clients():
+    with open_unread() as (served, connection, streams):
+        served.engine.perform(served.engine.close())
+        assert [connection.await_end(stream) for stream in streams] == [("14", "the server stops")] * 2
+
+
+def test_stalled_calls_are_logged_with_the_load_of_the_server(caplog: pytest.LogCaptureFixture):
+    now, text = [0.0], "the call has made no progress for "
+    with caplog.at_level(logging.INFO), open_unread(lambda: now[0]) as (served, connection, streams):
+        now[0] = 1e6
+        served.engine.perform(served.engine.sweep())
+        ends = [connection.await_end(stream) for stream in streams]
+    assert [end.status for end in ends] == ["8", "8"]
+    assert [end.message.partition(text)[0] for end in ends] == ["", "STALLED: "]
+    lines = [vars(record) for record in caplog.records]
+    about = {
+        (line["message"], line["method"], line["code"], line["reason"], line["detail"][: len(text)]) for line in lines
+    }
+    assert about == {("rejected", path, "RESOURCE_EXHAUSTED", "STALLED", text) for path in (UNARY, STREAM)}

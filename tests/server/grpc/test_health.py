@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import grpc
@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 
-from http2 import HEALTH_CHECK, REFLECTION, SERVICE_PATH, Connection
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, grpc_message
 from in_process import ANY_PORT, BlockedBackend, run_runner
 from plain_requests import INFER, STATIC_RESHAPE, build_static_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
@@ -21,13 +21,13 @@ from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc.health import (
     HEALTH_SERVICE,
-    MAX_WATCHES_PER_CONNECTION,
     SILENT_SECONDS,
     Health,
     HealthPort,
     HealthWatch,
 )
 from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.process.listeners import hold
 from tensor_reshape.server.process.pools import FairLock
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
@@ -35,7 +35,7 @@ from tensor_reshape.wire.methods import SERVICE
 
 SOURCE = find_source("ipv4:127.0.0.1:1")
 SERVING, NOT_SERVING, UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
-RESOURCE_EXHAUSTED, UNIMPLEMENTED = "8", "12"
+RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNAVAILABLE = "8", "12", "14"
 SECONDS = 60.0
 
 
@@ -56,6 +56,14 @@ def test_health_status_is_serving_until_the_server_stops(service: str):
     assert health.check(build_request(service)) == SERVING
     health.stop_serving()
     assert health.check(build_request(service)) == NOT_SERVING
+
+
+def test_health_list_has_the_status_of_the_server_and_of_its_service():
+    health = Health()
+    for status in (HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING):
+        listed = health_pb2.HealthListResponse.FromString(health.list(b""))
+        assert dict(listed.statuses) == dict.fromkeys(["", SERVICE], HealthCheckResponse(status=status))
+        health.stop_serving()
 
 
 def test_health_definition_contains_that_of_grpcio_health_checking():
@@ -99,14 +107,33 @@ def test_only_open_health_watches_are_notified():
     assert looks == {"stays": 2}
 
 
-def test_number_of_health_watches_per_connection_is_limited():
+def fill(health: Health, connections: Iterable[str]) -> list[HealthWatch]:
+    """Opens as many watches of the connections as the service accepts."""
+    watches: list[HealthWatch] = []
+    for connection in connections:
+        with suppress(LimitError):
+            while True:
+                watches.append(health.open_watch(b"", lambda: None, find_source(connection)))
+    return watches
+
+
+def test_connection_has_at_most_16_health_watches():
     health = Health()
-    watches = [open_watch(health) for _ in range(MAX_WATCHES_PER_CONNECTION)]
-    with pytest.raises(LimitError) as caught:
-        open_watch(health)
-    assert caught.value.reason == Reason.SERVER_BUSY
+    watches = fill(health, ["ipv4:10.0.0.1:1"])
+    assert len(watches) == 16
     watches[0].close()
-    open_watch(health)
+    assert len(fill(health, ["ipv4:10.0.0.1:1"])) == 1
+    with pytest.raises(LimitError) as caught:
+        health.open_watch(b"", lambda: None, find_source("ipv4:10.0.0.1:1"))
+    assert caught.value.reason == Reason.SERVER_BUSY
+
+
+def test_server_has_at_most_4096_health_watches():
+    health = Health()
+    assert len(fill(health, (f"ipv4:10.0.0.1:{port}" for port in range(224)))) == 3584
+    # The last eighth is for addresses with few watches, and for the first watch of a connection.
+    assert len(fill(health, ["ipv4:10.0.0.1:224"])) == 1
+    assert len(fill(health, (f"ipv4:10.0.1.{host}:1" for host in range(200)))) == 511
 
 
 def fails() -> None:
@@ -163,7 +190,9 @@ def test_health_port_serves_only_health_methods(connection: Connection, path: st
 
 
 def test_health_port_rejects_large_messages(connection: Connection):
-    assert connection.call(HEALTH_CHECK, bytes(MAX_HEADER_BYTES + 1)).status == RESOURCE_EXHAUSTED
+    end = connection.call(HEALTH_CHECK, bytes(MAX_HEADER_BYTES + 1))
+    assert end.status == RESOURCE_EXHAUSTED
+    assert f"{MAX_HEADER_BYTES + 1} vs. {MAX_HEADER_BYTES}" in end.message  # gRPC's core rejects it
 
 
 def test_health_port_reports_not_serving_if_the_server_is_blocked():
@@ -214,6 +243,47 @@ def test_health_port_watch_receives_each_status_change(port: HealthPort):
         assert next(watch).status == HealthCheckResponse.NOT_SERVING
         port.update(*RESUMES)
         assert next(watch).status == HealthCheckResponse.SERVING
+
+
+def test_health_watch_is_notified_of_each_change_once(port: HealthPort):
+    statuses: list[bytes] = []
+    open_watch(port._health, notify=lambda: statuses.append(port._health.check(b"")))
+    for heartbeat in (BEGINS, BEGINS, CEASES, CEASES, RESUMES, RESUMES):
+        port.update(*heartbeat)
+    assert statuses == [NOT_SERVING, SERVING]
+    port.stop_serving()
+    port.update(*RESUMES)
+    port.update(SILENT_SECONDS, 3)
+    assert statuses == [NOT_SERVING, SERVING, NOT_SERVING]
+
+
+def test_health_port_ends_all_calls_and_its_listener():
+    port = HealthPort(CONFIG, ANY_PORT, 16, shares=False)
+    port.start()
+    with Connection(port.address) as connection, Connection(port.address, initial_window=0) as deaf:
+        silent, watched, unread = connection.open(HEALTH_CHECK), connection.open(HEALTH_WATCH), deaf.open(HEALTH_WATCH)
+        for one, stream in ((connection, watched), (deaf, unread)):
+            one.send_data(stream, grpc_message(b""))
+            assert one.ping()
+        assert connection.await_(lambda: watched in connection.bodies)
+        port.end()
+        assert port.service.engine.is_idle
+        assert connection.await_end(watched).is_ok
+        assert connection.await_end(silent) == (UNAVAILABLE, "the server stops")
+        assert not deaf.await_end(unread).is_ok
+    with pytest.raises(ConnectionRefusedError):
+        Connection(port.address)
+
+
+def test_health_ports_of_several_workers_share_an_address():
+    with hold(ANY_PORT) as address:
+        ports = [HealthPort(CONFIG, address, 16, shares=True) for _ in range(2)]
+        for port in ports:
+            port.start()
+        assert [port.address for port in ports] == [address] * 2
+        assert check(ports[0]) == HealthCheckResponse.SERVING
+        for port in ports:
+            port.end()
 
 
 def test_stopping_server_stays_not_serving_despite_heartbeats(port: HealthPort):

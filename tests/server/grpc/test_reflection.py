@@ -110,6 +110,7 @@ def test_reflection_definition_equals_that_of_grpcio_reflection(reflection: Refl
 def test_reflection_v1_and_v1alpha_return_equal_responses(reflection: Reflection):
     (new,), (old,) = (find_files(reflection, f"{version}.ServerReflection").values() for version in (V1, V1ALPHA))
     assert (new.name, new.package, new.options.deprecated) == ("grpc/reflection/v1/reflection.proto", V1, False)
+    assert old.options.deprecated
     assert str(old.message_type).replace(V1ALPHA, V1) == str(new.message_type)
     assert str(old.service).replace(V1ALPHA, V1) == str(new.service)
 
@@ -137,3 +138,13 @@ def test_reflection_message_without_a_request_is_an_invalid_argument(reflection:
 def test_malformed_reflection_message_is_rejected(reflection: Reflection):
     with pytest.raises(ReshapeError):
         reflection.respond(b"\xff")
+
+
+def test_reflection_message_is_processed_at_once_and_is_no_tensor(reflection: Reflection):
+    for method in reflection.build_methods():
+        session = method.open(lambda _: None)
+        raw = Request(list_services="").SerializeToString()
+        assert session.estimate(raw) == (False, len(raw))
+        assert [*session.receive(raw)] == [reflection.respond(raw)]
+        assert session.is_between_tensors
+        session.finish()

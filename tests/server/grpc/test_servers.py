@@ -1,5 +1,6 @@
 """The thread that receives calls: fair turns, unknown methods, shutdown, and the test call to itself."""
 
+import logging
 import socket
 import threading
 import time
@@ -15,13 +16,17 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from certificates import issue_certificates
 from grpc_servers import ANY_PORT, METHOD, SECONDS, CoreServer, ManualCall, run_core
 from http2 import Connection
+from tensor_reshape.runtime import experiments
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.engine.fair_queues import AdmissionQueue
 from tensor_reshape.server.grpc import servers
 from tensor_reshape.server.grpc.calls import CoreCall, NewCall
-from tensor_reshape.server.grpc.servers import NAMES, QUEUE_AFTER, Server, check_core
-from tensor_reshape.server.process.engines import TESTED
+from tensor_reshape.server.grpc.servers import MAX_QUEUED_CALLS, NAMES, QUEUE_AFTER, Server, check_core
+from tensor_reshape.server.process.engines import NEXT_RELEASE, TESTED
+from tensor_reshape.server.telemetry import call_logs
+from waits import await_that
 
+ROOT = Path(__file__).parents[3]
 CROWD = 40
 CANCELLED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = {"1", "RST"}, "8", "12"
 ADVICE = f". Run pip install --force-reinstall '{TESTED}'"
@@ -108,11 +113,14 @@ def test_call_of_a_client_without_room_begins_when_there_is_room():
         assert connection.await_end(waiting).is_ok
 
 
-def test_call_is_refused_after_waiting_too_long():
+def test_call_is_refused_after_waiting_too_long(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    call_logs._REFUSED_AT.clear()
     with FullServer("a", wait_seconds=0.1) as served, Connection(served.address) as connection:
         status, message = connection.await_end(begin(connection, "a", "late"))
         assert (status, "too%20many%20calls%20wait" in message.replace(" ", "%20")) == (RESOURCE_EXHAUSTED, True)
         assert served.calls.empty()
+    assert [record.message for record in caplog.records] == ["refused"]
 
 
 def test_call_is_refused_in_time_although_other_calls_are_busy():
@@ -127,6 +135,11 @@ def test_call_is_refused_in_time_although_other_calls_are_busy():
             busy.sizes.get(timeout=SECONDS)
         assert connection.await_end(late).status == RESOURCE_EXHAUSTED
         busy.finish()
+
+
+@pytest.mark.parametrize("page", ["docs/architecture/admission-control.md", "docs/deployment/sizing.md"])
+def test_page_names_the_number_of_calls_that_may_wait_to_begin(page: str):
+    assert f"{MAX_QUEUED_CALLS:,}" in (ROOT / page).read_text()
 
 
 def test_longest_queue_loses_its_newest_call_above_the_maximum(monkeypatch: pytest.MonkeyPatch):
@@ -177,9 +190,15 @@ def test_exception_while_starting_a_call_affects_no_other_call(
 
 
 def test_receiving_thread_keeps_its_heartbeat_without_calls():
+    began = time.monotonic()
     with run_core() as served:
-        assert not served.server.wait(1.5)  # the method makes one call a second
-        assert served.server.turns
+        assert not served.server.wait(1.5)  # the thread makes one turn a second
+        assert 0 < served.server.turns <= time.monotonic() - began + 2
+
+
+def test_receiving_thread_has_a_name_and_does_not_keep_the_process():
+    with run_core():
+        assert {thread.daemon for thread in threading.enumerate() if thread.name == "serve"} == {True}
 
 
 def test_idle_core_server_stops_immediately_and_frees_its_port():
@@ -242,7 +261,9 @@ def test_core_server_receives_calls_over_tls(tmp_path: Path):
     assert served.server.wait(SECONDS)
 
 
-def test_failure_to_read_a_call_address_delays_no_other_call(monkeypatch: pytest.MonkeyPatch):
+def test_failure_to_read_a_call_address_delays_no_other_call(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
     with run_core() as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
             patch.setattr(servers, "NewCall", fail_to_make_a_call)
@@ -250,6 +271,7 @@ def test_failure_to_read_a_call_address_delays_no_other_call(monkeypatch: pytest
         stream = connection.open(METHOD, end=True)
         served.calls.get(timeout=SECONDS).finish()
         assert connection.await_end(stream).is_ok
+    assert [record.message for record in caplog.records] == ["bug"]
 
 
 def fail_to_make_a_call(*_: object) -> None:
@@ -283,9 +305,16 @@ def reject() -> str:
 
 def test_test_call_of_the_installed_grpcio_runs_only_once(monkeypatch: pytest.MonkeyPatch):
     check_core.cache_clear()
+    before = set(threading.enumerate())
     check_core()
+    await_that(lambda: before.issuperset(threading.enumerate()))  # its server has stopped
     monkeypatch.delattr(cygrpc, "Server")
     check_core()
+
+
+def test_release_of_grpcio_that_is_not_tested_is_rejected(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(experiments, "find_release", lambda: NEXT_RELEASE)
+    assert reject().startswith(f"grpcio {grpc.__version__} was not tested with this server")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from engine_calls import Caller, name_peer
 from grpc_servers import BROKEN, LONG, REJECTED, STREAM, UNARY, EngineServer, serve_engine
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, grpc_message
 from in_process import ANY_PORT, RecordingGate, run_runner
@@ -326,3 +327,23 @@ def test_excess_calls_without_a_message_are_aborted_per_connection(whole: Connec
     streams = [whole.open(HEALTH_CHECK) for _ in range(2 * MAX_SILENT)]
     assert whole.call(HEALTH_CHECK, b"").is_ok
     assert whole.await_end(streams[0]).status == RESOURCE_EXHAUSTED
+
+
+def count_reads(service: Service) -> int:
+    """Returns how many calls of different addresses may wait for their messages at the same time."""
+    callers = [Caller(service.engine, name_peer(number)) for number in range(40)]
+    reads = sum(caller.reads for caller in callers)
+    for caller in callers:
+        caller.leave()
+    return reads
+
+
+@pytest.mark.parametrize("max_bytes", [4096, 65536])
+def test_builtin_service_has_memory_for_the_messages_of_silent_calls(max_bytes: int):
+    config, methods = Config(max_message_bytes=max_bytes), MethodTable((), ())
+    assert count_reads(build_builtin_service(config, methods)) == 16
+    assert count_reads(build_builtin_service(config, methods, max_silent=4)) == 4
+
+
+def test_builtin_service_has_slots_for_all_health_watches():
+    assert build_builtin_service(Config(max_calls=5), MethodTable((), ())).engine.max_calls == 8192

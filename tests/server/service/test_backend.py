@@ -12,6 +12,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.tensors import TensorView
+from tests.oracles.plain_messages import describe_rejection
 
 SIX = np.arange(6, dtype=np.uint8)
 LIMITS = Limits()
@@ -43,7 +44,8 @@ def test_output_above_the_size_limit_is_rejected():
     assert reshape(broadcast, (12,), Limits(max_output_bytes=12)).payload.nbytes == 12
     with pytest.raises(LimitError) as caught:
         reshape(broadcast, (12,), Limits(max_output_bytes=11))
-    assert caught.value.reason == Reason.OUTPUT_TOO_LARGE
+    rejection = ("rejected", LimitError, Reason.OUTPUT_TOO_LARGE, "data", {"size": "12", "limit": "11"})
+    assert describe_rejection(caught.value) == rejection
 
 
 def run(program: str, *arguments: str) -> str:

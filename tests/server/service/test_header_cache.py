@@ -1,21 +1,24 @@
 """The cache of earlier requests never changes a response."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from meters import measure_peak
+from plain_requests import build_reshape
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.header_cache import MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES, HeaderCache
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import encode_shape
 from tests.oracles.plain_messages import describe_rejection
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 OPERATIONS = [STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE]
 I32 = tensor_pb2.DATA_TYPE_I32
 
@@ -85,7 +88,73 @@ def test_header_cache_memory_is_limited():
             headers.add(number.to_bytes(size, "little"), size, bytes(64))
 
     for size in (MAX_CACHED_HEADER_BYTES - 64, 64):
-        assert measure_peak(partial(flood, size)) < 2 * MAX_CACHE_BYTES + MIB, size
+        assert measure_peak(partial(flood, size)) < 11 * MIB, size
+
+
+@pytest.mark.parametrize(("start", "is_cached"), [(2000, True), (2001, False)])
+def test_header_cache_keeps_headers_of_2048_bytes(start: int, is_cached: bool):
+    headers, request = HeaderCache(), bytes(start)
+    headers.add(request, start, bytes(48))
+    assert (headers.find_at(request, start) is not None, headers.find(request) is not None) == (is_cached, is_cached)
+
+
+def swap_fields(request: bytes) -> bytes:
+    """Returns the same StaticReshape request with its shape after its data, which is an unusual order."""
+    message = reshape_pb2.StaticReshapeRequest.FromString(request)
+    data, rest = reshape_pb2.StaticReshapeRequest(data=message.data), message
+    rest.ClearField("data")
+    return data.SerializeToString() + rest.SerializeToString()
+
+
+USUAL = build_request(STATIC_RESHAPE)
+COUNTED = {
+    "usual": (USUAL, 2),
+    "empty": (build_request(STATIC_RESHAPE, 0), 2),
+    "unusual": (swap_fields(USUAL), 0),
+    "unusual and empty": (swap_fields(build_request(STATIC_RESHAPE, 0)), 2),
+    "strided": (build_request(STATIC_RESHAPE, dims=[6], strides=[0], data=bytes(4)), 0),
+}
+
+
+@pytest.mark.parametrize(("request_", "hits"), COUNTED.values(), ids=COUNTED)
+def test_header_cache_hits_and_misses_are_counted(request_: bytes, hits: int):
+    service = ReshapeService(Limits())
+    import_gather()
+    for execute_ in (service.execute, service.execute_light, service.execute):
+        assert execute_(STATIC_RESHAPE, request_) == ReshapeService(Limits()).execute(STATIC_RESHAPE, request_)
+    assert (service.lookups.misses, service.lookups.hits) == (3 - hits, hits)
+
+
+def fit(build: Callable[[int], bytes], size: int) -> bytes:
+    """Returns the message of `size` bytes that `build` makes of a smaller number."""
+    return next(raw for raw in map(build, range(size - 64, size)) if len(raw) == size)
+
+
+def build_swapped(size: int) -> bytes:
+    message = reshape_pb2.ReshapeRequest.FromString(build_reshape(size))
+    data = reshape_pb2.ReshapeRequest(data=message.data).SerializeToString()
+    message.ClearField("data")
+    return data + message.SerializeToString()
+
+
+def build_broadcast(count: int) -> bytes:
+    return build_request(STATIC_RESHAPE, dims=[count], strides=[0], data=bytes(4))
+
+
+@pytest.mark.parametrize(
+    ("operation", "largest", "larger"),
+    [
+        (RESHAPE, fit(build_reshape, 256 * KIB), fit(build_reshape, 256 * KIB + 1)),
+        (RESHAPE, fit(build_swapped, KIB), fit(build_swapped, KIB + 1)),
+        (STATIC_RESHAPE, build_broadcast(64 * KIB), build_broadcast(64 * KIB + 1)),
+    ],
+    ids=["usual", "unusual", "strided"],
+)
+def test_light_request_has_an_exact_size_limit(operation: Operation, largest: bytes, larger: bytes):
+    import_gather()
+    service = ReshapeService(Limits())
+    assert service.execute_light(operation, largest) == service.execute(operation, largest)
+    assert service.execute_light(operation, larger) is None
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

@@ -9,18 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypothesis_profiles import examples
 from meters import count_calls
 from plain_requests import SIX, STRIDED, begin, chunk
 from tensor_reshape.rules import layouts
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.service import stream_sessions
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import encode_shape
-from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response
+from tensor_reshape.wire.fields import encode_varint
+from tensor_reshape.wire.reshapes import (
+    DEFAULT_CHUNK_BYTES,
+    Chunk,
+    ReshapeCall,
+    decode_stream_request,
+    decode_stream_response,
+)
 from tensor_reshape.wire.tensors import TensorView
+from tests.oracles.plain_messages import describe_rejection
+from tests.oracles.plain_streams import Begin, Cut, Part, PlainStream
 
 U8 = tensor_pb2.DATA_TYPE_U8
 LIMITS = Limits(max_output_bytes=4096, max_tensor_bytes=2**20)
@@ -235,6 +248,50 @@ def test_stream_accepts_a_tensor_of_exactly_the_size_limit():
         assert read_accept(Session().send(begin((limit,), (-1,), strides))[0]) == (limit,)
 
 
+def pad(raw: bytes, size: int) -> bytes:
+    """Adds a field that the server does not know to a message."""
+    return raw + b"\x9a\x06" + encode_varint(size - len(raw) - 4) + bytes(size - len(raw) - 4)
+
+
+@pytest.mark.parametrize(
+    ("raw", "takes_long"),
+    [
+        (pad(begin(), 4096), False),
+        (pad(begin(), 4097), True),
+        (pad(chunk(0, b"a"), 4096), False),
+        (pad(chunk(0, b"a"), 4097), True),
+        (chunk(0, bytes(4097)), False),
+        (chunk(0, bytes(2**20)), False),
+        (b"\xff" * 4096, False),
+        (b"\xff" * 4097, True),
+    ],
+    ids=lambda value: str(len(value)) if isinstance(value, bytes) else str(value),
+)
+def test_only_a_large_header_or_an_unusual_chunk_takes_long(raw: bytes, takes_long: bool):
+    assert StreamSession(LIMITS, lambda _: None).estimate(raw) == (takes_long, COST_FACTOR * len(raw))
+
+
+def test_estimated_message_is_decoded_once(session: Session, monkeypatch: pytest.MonkeyPatch):
+    decoded: list[bytes] = []
+
+    def decode(raw: bytes, limits: Limits) -> ReshapeCall | Chunk:
+        decoded.append(raw)
+        return decode_stream_request(raw, limits)
+
+    monkeypatch.setattr(stream_sessions, "decode_stream_request", decode)
+    for raw in (begin(), chunk(0, SIX)):
+        session.session.estimate(raw)
+        session.send(raw)
+    assert decoded == [begin(), chunk(0, SIX)]
+    assert session.reject(chunk(6, b"a")).reason is Reason.CHUNK_UNEXPECTED
+    assert len(decoded) == 3
+
+
+def test_rejection_of_a_chunk_says_whether_the_chunk_is_empty():
+    assert "is empty" in Session().reject(chunk(0, b"")).message
+    assert "no tensor has begun" in Session().reject(chunk(0, b"a")).message
+
+
 def test_header_with_a_product_in_the_expected_shape_takes_long():
     message = reshape_pb2.StreamReshapeRequest.FromString(begin())
     for expected, takes_long in (("2*N", True), ("N", False)):
@@ -250,3 +307,68 @@ def test_header_that_is_rejected_takes_no_thread(session: Session):
     assert not session.session.estimate(raw + bytes(3)).takes_long
     assert not session.session.estimate(raw).takes_long
     assert session.reject(raw).reason is Reason.VOLUME_MISMATCH
+
+
+MODEL_LIMITS = Limits(max_output_bytes=24, max_tensor_bytes=40)
+DENSE = st.lists(st.sampled_from([1, 2, 3, 4, 20, 21, 0]), max_size=2).map(lambda dims: Begin(tuple(dims)))
+AXES = st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 12, 13, 0]), st.integers(0, 4)), min_size=1, max_size=3)
+STRIDED_ONES = AXES.map(lambda axes: Begin(tuple(dim for dim, _ in axes), tuple(stride for _, stride in axes)))
+CUTS = st.builds(Cut, st.sampled_from([0, 0, 1, 2, -1]), st.sampled_from([0] * 8 + [1, -1]), st.booleans())
+
+
+def read_answer(raw: bytes) -> Begin | Part:
+    answer = decode_stream_response(raw)
+    if isinstance(answer, Chunk):
+        return Part(answer.offset, bytes(answer.payload))
+    assert (answer.data_type, answer.strides) == (DataType.I16, None)
+    return Begin(tuple(answer.dims))
+
+
+def read_outcome(receive: Callable[[], object]) -> object:
+    try:
+        return receive()
+    except ReshapeError as error:
+        return describe_rejection(error)
+
+
+class BothSessions:
+    """A session and the oracle, which receive the same messages and must agree in everything."""
+
+    def __init__(self) -> None:
+        self.session, self.plain = Session(MODEL_LIMITS), PlainStream(MODEL_LIMITS)
+
+    def send(self, message: Begin | Part, *, is_estimated: bool) -> bool:
+        """Returns whether the message was accepted."""
+        raw = message.encode()
+        estimated = raw if is_estimated else chunk(0, b"another message")
+        cost = 0 if self.plain.is_collecting else COST_FACTOR * len(estimated)
+        assert self.session.session.estimate(estimated) == (self.plain.is_collecting, cost)
+        received = read_outcome(lambda: [read_answer(answer) for answer in self.session.send(raw)])
+        # A cheap check may find an overlap before the bytes of the tensor arrive.
+        overlap = message.reject_overlap() if isinstance(message, Begin) and message.overlaps else None
+        if overlap and received == describe_rejection(overlap):
+            return False
+        assert received == read_outcome(lambda: self.plain.receive(message))
+        assert self.session.held == self.plain.held
+        assert self.session.session.is_between_tensors == self.plain.is_complete
+        return isinstance(received, list)
+
+
+@examples(600)
+@given(
+    st.lists(
+        st.tuples(DENSE | STRIDED_ONES | STRIDED_ONES, st.lists(CUTS, max_size=3), st.booleans()),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_stream_session_agrees_with_an_oracle(tensors: list[tuple[Begin, list[Cut], bool]]):
+    both = BothSessions()
+    for tensor, cuts, is_estimated in tensors:
+        steps: list[Begin | Cut] = [tensor, *cuts]
+        for step in steps:
+            message = step if isinstance(step, Begin) else both.plain.make_part(step)
+            if not both.send(message, is_estimated=is_estimated):
+                both = BothSessions()
+                break
+    assert read_outcome(both.session.session.finish) == read_outcome(both.plain.finish)

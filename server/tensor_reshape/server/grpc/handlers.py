@@ -344,7 +344,7 @@ class WatchCall(ServiceCall):
             if update is not None or not self._watch.is_over:
                 return
         if self._decide(OK):
-            self.finish()
+            self.finish(self._good)
 
     def on_sent(self, size: int) -> None:
         """Sends a newer status, if there is one (see `CoreCall`)."""

@@ -374,7 +374,6 @@ def _make_call() -> str:
     port = server.add_port(target, None)
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
-    is_good = False
     try:
         # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
@@ -384,7 +383,6 @@ def _make_call() -> str:
             is_good = has_answer and probe.results.get(timeout=_SECONDS) == OK
     finally:
         server.stop()
-        if not is_good:
-            server.cancel_calls()
+        server.cancel_calls()
         server.wait(_SECONDS)
     return "" if is_good else "a test call had a wrong response or did not end"

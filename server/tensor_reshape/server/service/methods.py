@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 from tensor_reshape.rules.batches import answer_batch, answer_light_item
 from tensor_reshape.rules.errors import LimitError, Reason
@@ -97,8 +97,8 @@ class Turns(Protocol):
 class _NoTurns:
     """A lock that does nothing, for programs with one thread."""
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> None:
+        pass
 
     def __exit__(self, *_: object) -> None:
         pass

@@ -8,6 +8,7 @@ are.
 
 from collections.abc import Callable, Iterator
 
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
 from tensor_reshape.rules.inference import expects_product, infer_shape
 from tensor_reshape.rules.layouts import check_data_strides, check_volume, count_bytes
@@ -27,6 +28,7 @@ from tensor_reshape.wire.reshapes import (
 from tensor_reshape.wire.tensors import TensorView
 
 _NO_BYTES = memoryview(b"")
+_NO_TENSOR = TensorView(DataType.U8, (0,), None, _NO_BYTES)
 
 
 class StreamSession:
@@ -46,9 +48,8 @@ class StreamSession:
         """
         self._limits = limits
         self._hold = hold
-        # the header of the current tensor, or of the previous tensor between two tensors
-        self._call: ReshapeCall | None = None
-        self._output: TensorView | None = None  # the shape and data type of the output tensor, without its bytes
+        # the current tensor and its output, both without bytes; between two tensors, those of the previous tensor
+        self._data = self._output = _NO_TENSOR
         self._size = 0  # the size of the tensor in bytes, according to its header
         # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
         self._received = 0
@@ -111,7 +112,7 @@ class StreamSession:
             self._check_limit(size, self._limits.max_tensor_bytes, "a dense tensor")
         else:
             size = self._prepare_collection(call.data)
-        self._call, self._size, self._received = call, size, 0
+        self._data, self._size, self._received = call.data, size, 0
         self._output = TensorView(call.data.data_type, dims, None, _NO_BYTES)
         return encode_accept(self._output)
 
@@ -141,7 +142,7 @@ class StreamSession:
             return
         self.collected += chunk.payload
         if self._received == self._size:
-            yield from self._gather()
+            yield from self._gather(memoryview(self.collected).toreadonly())
 
     def _check_chunk(self, chunk: Chunk) -> None:
         end = self._received + chunk.payload.nbytes
@@ -161,11 +162,9 @@ class StreamSession:
         if end > self._size:
             raise self._reject_size(end, "the tensor has at least")
 
-    def _gather(self) -> Iterator[bytes]:
-        if self._call is None or self._output is None or self.collected is None:
-            return
-        source, self.collected = memoryview(self.collected).toreadonly(), None
-        data = TensorView(self._call.data.data_type, self._call.data.dims, self._call.data.strides, source)
+    def _gather(self, source: memoryview) -> Iterator[bytes]:
+        self.collected = None
+        data = TensorView(self._data.data_type, self._data.dims, self._data.strides, source)
         payload = reshape(data, tuple(self._output.dims), self._limits).payload
         for offset in range(0, payload.nbytes, DEFAULT_CHUNK_BYTES):
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
