@@ -7,6 +7,7 @@ subject has one oracle. An oracle is deterministic, unless the caller passes a `
 - `shape_instances`: shape inference, by trying the concrete queries that match a partial one.
 - `conformance_cases`: shape inference, by the recorded answers of real libraries.
 - `plain_messages`, `plain_batches`, `plain_dims`, `headers`: the contents of a message, by the generated classes.
+- `second_implementation`, `planted_mistakes`: the answers to the conformance cases, and mistakes that these find.
 - `varints`: whether every protobuf parser in use reads the same numbers from a message.
 - `round_trips`: answers over the wire, by comparison with the local answer.
 """
