@@ -50,31 +50,5 @@ def test_second_implementation_is_only_weaker_or_tighter_in_all_cases():
     assert Counter(verdict for _, verdict in others) == {CaseVerdict.WEAKER: 158, CaseVerdict.TIGHTER: 10}
 
 
-MISSED_BY_CORE = {
-    "the rank of Reshape-1 has no limit",
-    "of the negative items, only -2 is rejected",
-    "only the first three items are copied",
-    "a -1 counts only the first eight dims",
-    "a fourth item that copies stays in the division",
-    "only the first eight dims are multiplied",
-    "a known dim must be below the max of an expected range",
-    "a known dim must be above the min of an expected range",
-    "the upper end of a quotient is rounded up",
-    "the ends of an interval are not rounded to multiples",
-    "the names of a divisor are forgotten",
-    "the number of a divisor is forgotten",
-    "the divisors of a result are not written",
-    "the max of a range is forgotten",
-    "conditions are always complete",
-    "dims without a name have no conditions",
-    "the stride of a dim of 1 counts",
-    "an empty buffer with strides has elements",
-    "a signalling NaN of f16 becomes quiet",
-    "an entry of a known dim is ignored",
-    "a coefficient of 0 is accepted",
-}
-
-
-def test_core_cases_find_the_planted_mistakes():
-    missed = {mistake.name for mistake in MISTAKES if find_case(mistake, CORE) is None}
-    assert missed == MISSED_BY_CORE
+def test_core_cases_find_each_planted_mistake():
+    assert [mistake.name for mistake in MISTAKES if find_case(mistake, CORE) is None] == []

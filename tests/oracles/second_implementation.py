@@ -19,6 +19,7 @@ Bounds: TypeAlias = tuple[int, int | None]
 MAX = 2**63 - 1
 ANY: Bounds = (0, None)
 _MAX_COMBINATIONS = 600
+_MAX_ROUNDS = 100
 
 _GRAPH = ("OPERATION_STATIC_RESHAPE", "OPERATION_DYNAMIC_RESHAPE")
 _TYPES = {
@@ -140,16 +141,20 @@ class System:
 
     def solve(self) -> None:
         for _ in range(2):
-            before = None
-            while before != self.bounds:
-                before = dict(self.bounds)
-                for equation in self.equations:
-                    self._propagate(equation)
+            self._propagate_all()
             self._enumerate()
         for one, (low, high) in self.ranges:
             least, most = self.find_bounds(one)
             if (high is not None and least > high) or (most is not None and most < low):
                 raise ValueError("a product cannot be in its range")
+
+    def _propagate_all(self) -> None:
+        for _ in range(_MAX_ROUNDS):
+            before = dict(self.bounds)
+            for equation in self.equations:
+                self._propagate(equation)
+            if before == self.bounds:
+                break
 
     def _propagate(self, equation: Equation) -> None:
         left, right, unless = equation
