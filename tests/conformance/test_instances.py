@@ -58,3 +58,8 @@ def test_listed_instances_assign_every_symbol_and_are_accepted():
 def test_candidates_include_values_directly_outside_expected_bounds():
     candidates = {values["N"]: accepted for values, accepted in list_candidates(read(["N"], [0], expected=[(20, 30)]))}
     assert {value: candidates[value] for value in (19, 20, 30, 31)} == {19: False, 20: True, 30: True, 31: False}
+
+
+def test_candidates_of_unknown_rank_name_their_dims_by_position():
+    values = [values for values, _ in list_candidates(read(None, [0]))]
+    assert {tuple(one) for one in values} >= {(), ("data[0]",), ("data[0]", "data[1]")}

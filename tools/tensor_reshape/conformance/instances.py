@@ -131,7 +131,11 @@ def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str,
     values = dict(names)
     sides = (("data", asked.data, candidate.data), ("shape", asked.target, candidate.target))
     for field, unknown, known in sides:
-        for index, (dim, value) in enumerate(zip(unknown or (), known or (), strict=False)):
+        length = len(known or ())
+        # If a rank is unknown, each dim of the candidate is one that the query does not give.
+        for index, (dim, value) in enumerate(
+            zip((None,) * length if unknown is None else unknown, known or (), strict=False)
+        ):
             if not isinstance(dim, int) and (dim is None or dim.expression is None):
                 values[f"{field}[{index}]"] = find_bounds(value).min
     return values
