@@ -73,8 +73,7 @@ def test_server_agrees_with_every_conformance_case(client: Client):
     asked = [
         (case, question)
         for case, question in list_inferences()
-        if "specialZero" in question["question"]
-        and case["result"].get("rejection", {}).get("reason") not in UNSENDABLE
+        if "specialZero" in question["question"] and case["result"].get("rejection", {}).get("reason") not in UNSENDABLE
     ]
     by_case = dict[str, ShapeQuery]()  # the questions of a case differ only in their operation
     for case, question in asked:
