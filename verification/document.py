@@ -232,7 +232,7 @@ def _quote(text: str) -> str:
 def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> str:
     smallest = find_example(deviation, found)
     report = f" [Report](conformance/reports/{deviation.report}.md)." if deviation and deviation.report else ""
-    why = f"{deviation.title}**: {deviation.why}" if deviation else f"{_UNEXPLAINED}**:"
+    why = f"{deviation.title}.** {deviation.why}" if deviation else f"{_UNEXPLAINED}.**"
     return f"- **{why}{report} The case `{smallest.case}` tests this rule: {smallest.because}"
 
 

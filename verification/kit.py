@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from tensor_reshape.client import InferredShape, InvalidRequestError, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.conformance import cases
 from tensor_reshape.conformance.cases import read_case_question, split_line
 from tensor_reshape.conformance.verdicts import GivenShape, read_answer
@@ -39,13 +39,23 @@ _COMPARED = ("kind", "left", "right", "min", "max", "unlessZero")
 
 _REJECTED: Json = {"rejection": {}}
 _MAX_RANK = 64
-_BY_ITSELF = frozenset({"DIM_OUT_OF_RANGE", "INTERVAL_EMPTY", "MESSAGE_MALFORMED", "RANK_UNSUPPORTED"})
-"""The reasons of rejections for an invalid dimension or rank. No instance is searched for these."""
+_BY_ITSELF = frozenset(
+    {
+        "DIM_OUT_OF_RANGE",
+        "EXPRESSION_INVALID",
+        "INTERVAL_EMPTY",
+        "MESSAGE_MALFORMED",
+        "PARTIAL_DIM_INVALID",
+        "RANK_LIMIT_EXCEEDED",
+        "RANK_UNSUPPORTED",
+    }
+)
+"""The reasons of rejections for an invalid dimension, entry or rank. No instance is searched for these."""
 
 _BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}
 """The number of bits of each type smaller than a byte."""
 
-_BYTES = {"boolean": 1, "f8e8m0": 1, "f16": 2, "bf16": 2, "f32": 4}
+_BYTES = {"boolean": 1, "f8e8m0": 1, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 
 
 class Findings(NamedTuple):
@@ -140,7 +150,7 @@ def compute_result(question: Json, rule: str) -> Json:
     """Returns the result of the rules, or the output of a plain execution if the query has a tensor."""
     try:
         (answer,) = infer_locally([make_query(question)])
-    except InvalidRequestError as error:  # a number of more than 64 bits
+    except ReshapeError as error:  # a number of more than 64 bits, or a shape of too many dims
         answer = error
     result, data = describe_result(answer, lists_conditions=rule == CONDITIONS), question["question"]["data"]
     if "data" not in data or "rejection" in result:

@@ -18,6 +18,8 @@ from typing import TypeAlias
 
 from conformance.adapters.questions import Json, Question, read_question
 
+_NO_FORM = "It has no form for a message that is not valid."
+
 Answer: TypeAlias = Callable[[Question], Json]
 """Returns the answer to a question, but for its id.
 
@@ -55,7 +57,8 @@ def _find_versions() -> dict[str, str]:
 
 def _answer(answer: Answer, question: Json) -> Json:
     try:
-        return answer(read_question(question))
+        asked = read_question(question)
+        return {"unsupported": _NO_FORM} if asked.is_malformed else answer(asked)
     except Rejected as rejection:
         return {"rejection": {"message": str(rejection)}}
     except Unsupported as reason:

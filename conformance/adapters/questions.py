@@ -55,6 +55,7 @@ class Question:
         strides: of the data, in elements; None: row-major.
         data_type: such as "f32"; None: any will do.
         payload: the bytes of the data, to be reshaped for real; None: only the shape is asked for.
+        is_malformed: whether an entry does not fit its number, or a factor is 0. No library has a form for this.
     """
 
     operation: str
@@ -65,6 +66,7 @@ class Question:
     strides: tuple[int, ...] | None = None
     data_type: str | None = None
     payload: bytes | None = None
+    is_malformed: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -96,7 +98,27 @@ def read_question(query: Mapping[str, Any]) -> Question:
         strides=tuple(data["strides"]) if data.get("strides") else None,
         data_type=data_type or None,
         payload=b64decode(data["data"]) if "data" in data else None,
+        is_malformed=any(
+            _is_malformed(shape, key)
+            for shape, key in (
+                (data.get("shape"), "dims"),
+                (question.get("shape"), "items"),
+                (question.get("expectedShape"), "dims"),
+            )
+        ),
     )
+
+
+def _is_malformed(shape: Mapping[str, Any] | None, numbers: str) -> bool:
+    listed = dict(enumerate((shape or {}).get(numbers, [])))
+    return any(
+        listed.get(entry["index"]) != -1 or 0 in _list_factors(entry.get("expression", {}))
+        for entry in (shape or {}).get("partial", [])
+    )
+
+
+def _list_factors(expression: Mapping[str, Any]) -> list[int]:
+    return [expression.get("coefficient", 1), expression.get("divisor", 1)]
 
 
 def read_shape(record: Mapping[str, Any] | None, numbers: str = "dims") -> tuple[Dim, ...] | None:
@@ -107,7 +129,8 @@ def read_shape(record: Mapping[str, Any] | None, numbers: str = "dims") -> tuple
     if numbers == "dims":  # in a target, -1 is an instruction
         dims = [Unknown() if dim == -1 else dim for dim in dims]
     for entry in record.get("partial", []):
-        dims[entry["index"]] = _read_partial(entry)
+        if entry["index"] < len(dims):
+            dims[entry["index"]] = _read_partial(entry)
     return tuple(dims)
 
 

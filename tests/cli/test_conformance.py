@@ -29,8 +29,8 @@ def test_server_agrees_with_every_core_conformance_case(server: ServerProcess):
     command = f"{sys.executable} -m tensor_reshape.cli infer --batch - --server {server.address}"
     outcome = run_command("conformance", "--command", command)
     title, counts = outcome.text.splitlines()
-    assert (outcome.code, outcome.errors, counts) == (0, [], "724 agrees")
-    assert title == f"{command}: 724 cases of the conformance suite 1, core"
+    assert (outcome.code, outcome.errors, counts) == (0, [], "980 agrees")
+    assert title == f"{command}: 980 cases of the conformance suite 2, core"
 
 
 def test_conformance_report_shows_counts_and_the_smallest_differences():
@@ -57,7 +57,7 @@ def test_conformance_report_lists_the_worst_differences_first():
 
 def test_unsupported_conformance_cases_are_no_difference_and_are_shown_with_escapes():
     outcome = run("for query in queries(): write({'unsupported': '\\x1b[31m\\x00'})", *COPIES)
-    assert (outcome.code, outcome.text.splitlines()[-1]) == (0, "not supported, 21 cases: \\x1b[31m\\x00")
+    assert (outcome.code, outcome.text.splitlines()[-1]) == (0, "not supported, 30 cases: \\x1b[31m\\x00")
 
 
 def test_conformance_results_are_printed_as_json():

@@ -5,7 +5,7 @@ from itertools import islice
 
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.queries import DimLike, read_query
-from tensor_reshape.conformance.instances import find_outside, list_instances, list_names
+from tensor_reshape.conformance.instances import find_outside, list_candidates, list_instances, list_names
 from tensor_reshape.rules.dims import Interval
 from tensor_reshape.rules.questions import AnyQuestion
 
@@ -53,3 +53,13 @@ def test_listed_instances_assign_every_symbol_and_are_accepted():
     assert all(case.output == (case.names["N"] * case.names["M"],) for case in instances)
     assert str(instances[0]) == "[2, 1] to [-1] gives [2]"
     assert list_names(read(["N", "4*C"], ["M/2", 3], expected=["E", None])) == {"N", "C", "M", "E"}
+
+
+def test_candidates_include_values_directly_outside_expected_bounds():
+    candidates = {values["N"]: accepted for values, accepted in list_candidates(read(["N"], [0], expected=[(20, 30)]))}
+    assert {value: candidates[value] for value in (19, 20, 30, 31)} == {19: False, 20: True, 30: True, 31: False}
+
+
+def test_candidates_of_unknown_rank_name_their_dims_by_position():
+    values = [values for values, _ in list_candidates(read(None, [0]))]
+    assert {tuple(one) for one in values} >= {(), ("data[0]",), ("data[0]", "data[1]")}

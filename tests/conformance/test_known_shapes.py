@@ -15,7 +15,9 @@ from verification.kit import CONDITIONS, describe_result, is_known, is_right, ma
 
 COUNTS = {"static_reshape": 1775, "dynamic_reshape": 926, "reshape": 1717}
 MAX_VOLUME = 2**16  # of the tensors that are really sent
-QUESTIONS = 21_000  # at least
+QUESTIONS = 23_000  # at least
+UNSENDABLE = {"MESSAGE_MALFORMED", "PARTIAL_DIM_INVALID", "EXPRESSION_INVALID", "RANK_LIMIT_EXCEEDED"}
+"""The reasons of queries that the SDK does not write, such as a number of more than 64 bits."""
 
 
 def list_inferences() -> Iterator[tuple[Case, Case]]:
@@ -68,12 +70,10 @@ def test_second_implementation_agrees_with_every_known_conformance_case():
 
 
 def test_server_agrees_with_every_conformance_case(client: Client):
-    # The SDK sends no number of more than 64 bits.
     asked = [
         (case, question)
         for case, question in list_inferences()
-        if "specialZero" in question["question"]
-        and case["result"].get("rejection", {}).get("reason") != "MESSAGE_MALFORMED"
+        if "specialZero" in question["question"] and case["result"].get("rejection", {}).get("reason") not in UNSENDABLE
     ]
     by_case = dict[str, ShapeQuery]()  # the questions of a case differ only in their operation
     for case, question in asked:

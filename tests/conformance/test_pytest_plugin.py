@@ -65,7 +65,7 @@ def test_pytest_runs_each_conformance_case_as_a_test(tmp_path: Path):
 def test_conformance_tests_are_divided_between_processes(tmp_path: Path):
     session = Session(tmp_path, *FUNCTION, "-k", "core/volume", "-p", "xdist", "-n", "2", "-v")
     assert [process for process in ("[gw0] ", "[gw1] ") if process not in session.text] == []
-    assert (session.code, len(session.tests)) == (1, 60)
+    assert (session.code, len(session.tests)) == (1, 75)
 
 
 def test_case_with_an_expected_verdict_fails_with_any_other_verdict(tmp_path: Path):

@@ -37,6 +37,7 @@ LONG = make_case("partial/length", write_shape((128, 160)), data_shape=[2, 2, 8,
 B = {"factors": [{"name": "b"}]}
 EVEN: Json = {"kind": "KIND_DIVIDES", "left": {"coefficient": 2}, "right": B}
 DONE = {"conditionsComplete": True}
+OPEN_END = {"conditionsComplete": False}
 
 SCALAR: dict[str, Any] = {"answer": {"shape": {}}}
 INVALID: list[dict[str, Any]] = [
@@ -96,6 +97,8 @@ OPEN = make_case(
     special_zero=True,
 )
 
+UNCONDITIONAL = make_case("conditions/unranked", {"answer": {"conditions": [], **OPEN_END}}, data_shape=[6], shape=None)
+
 VERDICTS: list[tuple[Case, Json, str]] = [
     (KNOWN, write_shape(6), "agrees"),
     (KNOWN, write_shape(7), "wrong_shape"),
@@ -133,7 +136,13 @@ VERDICTS: list[tuple[Case, Json, str]] = [
     (MOVED, OUTPUT, "agrees"),
     (MOVED, {"output": write_tensor("DATA_TYPE_U8", [6], b"\x0b\x0a")}, "wrong_bytes"),
     (MOVED, write_shape(6), "weaker"),
-    (DIVIDED, write_shape(4, "3*b/2"), "agrees"),
+    (DIVIDED, write_shape(4, "3*b/2"), "unsupported"),
+    (DIVIDED, write_shape(4, None), "weaker"),
+    (DIVIDED, write_shape(4, 6), "wrong_shape"),
+    (DIVIDED, NO_RANK, "weaker"),
+    (DIVIDED, {"rejection": {}}, "spurious_error"),
+    (UNCONDITIONAL, NO_RANK, "unsupported"),
+    (UNCONDITIONAL, {"answer": OPEN_END}, "agrees"),
     (DIVIDED, halve(EVEN, **DONE), "agrees"),
     (DIVIDED, halve({**EVEN, "left": {"coefficient": 4}, "right": {**B, "coefficient": 6}}, **DONE), "agrees"),
     (DIVIDED, halve(**DONE), "wrong_shape"),

@@ -46,7 +46,7 @@ MAXIMA = {
     "alone instead of only": (6, 0),
     "he": (0, 0),
     "nobody": (0, 1),
-    "colons and semicolons": (608, 226),
+    "colons and semicolons": (562, 226),
 }
 
 MAX_NAME_WORDS = 12

@@ -84,7 +84,14 @@ def test_library_adapter_sends_its_versions_and_survives_crashes(tmp_path: Path)
     folder.with_suffix(".toml").write_text(TOY_LIBRARY)
     (folder / "adapter.py").write_text(TOY_ADAPTER)
     shapes = [{"shape": {"items": [item]}} for item in (5, -2)]
-    changes: list[dict[str, Any]] = [{}, shapes[0], {"operation": "OPERATION_STATIC_RESHAPE"}, shapes[1]]
+    malformed = {"data": {"shape": {"dims": [2, 3], "partial": [{"index": 1, "interval": {}}]}}}
+    changes: list[dict[str, Any]] = [
+        {},
+        shapes[0],
+        {"operation": "OPERATION_STATIC_RESHAPE"},
+        malformed,
+        shapes[1],
+    ]
     asked = "".join(
         f"{json.dumps({'id': str(number), 'question': {**ASKED, **change}})}\n"
         for number, change in enumerate(changes, 1)
@@ -101,6 +108,7 @@ def test_library_adapter_sends_its_versions_and_survives_crashes(tmp_path: Path)
         {"id": "1", "answer": {"shape": {"dims": [6], "partial": []}}},
         {"id": "2", "rejection": {"message": "6 elements are not 5"}},
         {"id": "3", "unsupported": "It has Reshape-1 alone."},
+        {"id": "4", "unsupported": "It has no form for a message that is not valid."},
     ]
     assert ended.returncode == -signal.SIGSEGV
 

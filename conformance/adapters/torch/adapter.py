@@ -52,7 +52,10 @@ def _answer_known(question: Question, device: str) -> Json:
     output = _reshape(tensor, shape)
     payload = None
     if question.payload is not None:
-        payload = bytes(output.contiguous().reshape(-1).view(torch.uint8).tolist())
+        # A contiguous tensor keeps the stride of a dim of 1, with which its elements cannot be viewed as bytes.
+        dense = output.contiguous()
+        flat = torch.as_strided(dense, (dense.numel(),), (1,))
+        payload = bytes(flat.view(torch.uint8).tolist())
     return write_answer(output.shape, payload)
 
 

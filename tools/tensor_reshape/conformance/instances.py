@@ -107,9 +107,11 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
     """Yields values of the unknown dims of a query, and whether the rules accept these values.
 
     The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
-    expression in the query would not be a whole number.
+    expression in the query would not be a whole number. The values directly outside the bounds of the query are tried,
+    too, because a condition may end there.
     """
-    search = _InstanceSearch(_list_hints(question))
+    outside = {end for dim in _list_dims(question) for end in _list_outside(find_bounds(dim))}
+    search = _InstanceSearch(sorted({*_list_hints(question), *outside}))
     for ranked in _list_ranked(question):
         for candidate in _replace_unknown(ranked, search, lambda _: True):
             names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
@@ -118,11 +120,22 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
                 yield _list_values(question, candidate, names), _build_instance(candidate) is not None
 
 
+def _list_outside(bounds: Interval) -> Iterator[int]:
+    if bounds.min > 0:
+        yield bounds.min - 1
+    if bounds.max is not None:
+        yield bounds.max + 1
+
+
 def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str, int]) -> dict[str, int]:
     values = dict(names)
     sides = (("data", asked.data, candidate.data), ("shape", asked.target, candidate.target))
     for field, unknown, known in sides:
-        for index, (dim, value) in enumerate(zip(unknown or (), known or (), strict=False)):
+        length = len(known or ())
+        # If a rank is unknown, each dim of the candidate is one that the query does not give.
+        for index, (dim, value) in enumerate(
+            zip((None,) * length if unknown is None else unknown, known or (), strict=False)
+        ):
             if not isinstance(dim, int) and (dim is None or dim.expression is None):
                 values[f"{field}[{index}]"] = find_bounds(value).min
     return values

@@ -1,31 +1,33 @@
-"""Makes random cases, and shrinks a case for which an implementation is wrong.
+"""Makes random cases of every rule, and shrinks a case for which an implementation is wrong.
 
-The answers are computed by the rules of the installed package. Equal numbers and seeds give equal cases with every
-release that has the same rules.
+A case that executes a reshape is small from the beginning, so it is not shrunk. The answers are computed by the rules
+of the installed package. Equal numbers and seeds give equal cases with every release that has the same rules.
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from random import Random
-from typing import TypeAlias, cast
 
 from tensor_reshape.client.queries import infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.conformance.cases import Case, make_query, read_case_question
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, are_known, bound_dim, find_name
-from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.operations import SHAPE_OPERATIONS
-from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.layouts import compute_span
+from tensor_reshape.rules.limits import GRAPH_MAX_RANK, MAX_DIM
+from tensor_reshape.rules.operations import OPERATIONS, SHAPE_OPERATIONS
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tensor_reshape.wire.inference import build_infer_request
 from tensor_reshape.wire.json_messages import Json, describe_message
-
-Query: TypeAlias = Question[Sequence[AnyDim]]
-"""A query whose ranks are known."""
 
 _SMALL = (0, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 _LARGE = (2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**62, 2**63 - 1)
 _NAMES = ("N", "M")
+_INVALID_ITEM = -2
+_COMPARED = ("kind", "left", "right", "min", "max", "unlessZero")  # the keys of a condition that the suite compares
 _RANKS = (0, 1, 2, 2, 3, 3, 4)
 _MAX_ROUNDS = 100
 
@@ -39,15 +41,24 @@ def make_random_cases(number: int, seed: int) -> list[Case]:
     Most requested shapes are made from the data shape, so that many queries are accepted.
     """
     random = Random(seed)  # noqa: S311 - it makes test cases
-    return [make_case(f"random/{seed}-{index}", _make_query(random)) for index in range(number)]
+    names = [f"random/{seed}-{index}" for index in range(number)]
+    makers = (_make_execution, _make_query_case)
+    return [makers[not _happens(random, 0.1)](name, random) for name in names]
 
 
-def make_case(name: str, question: Query) -> Case:
+def make_case(name: str, question: AnyQuestion, *, asks_conditions: bool = False) -> Case:
     """Returns the case of a query, with the answer of the rules."""
     request = ShapeRequest(question)
     (answer,) = infer_locally([make_query(BatchItem(request))])
     if isinstance(answer, InferredShape):
-        right = {key: value for key, value in answer.to_json().items() if not key.startswith("conditions")}
+        right = {
+            key: value for key, value in answer.to_json().items() if asks_conditions or not key.startswith("conditions")
+        }
+        if asks_conditions:
+            right["conditionsComplete"] = answer.conditions_complete
+            right["conditions"] = [
+                {key: one[key] for key in _COMPARED if key in one} for one in right.get("conditions", [])
+            ]
         result: Json = {"answer": right}
         because = "The rules give this answer (a rule of tensor-reshape)."
     else:
@@ -55,7 +66,8 @@ def make_case(name: str, question: Query) -> Case:
         because = f"The rules reject the query: {answer.message} (a rule of tensor-reshape)."
     name = f"{name}@{question.operation.name}"
     record = describe_message(build_infer_request(request))
-    return Case(name, _choose_rule(question), {"id": name, "question": record}, result, because)
+    rule = "conditions" if asks_conditions else _choose_rule(question)
+    return Case(name, rule, {"id": name, "question": record}, result, because)
 
 
 def write_case(case: Case) -> str:
@@ -67,11 +79,15 @@ def write_case(case: Case) -> str:
 
 def shrink(case: Case, verdict: str, find: Find) -> Case:
     """Returns the smallest case found for which an implementation has the same verdict."""
-    name, smallest = case.id.partition("@")[0], cast("Query", read_case_question(case.query))
+    if case.rule in {"layouts", "packed"}:
+        return case
+    name, smallest = case.id.partition("@")[0], read_case_question(case.query)
+    asks_conditions = case.rule == "conditions"
     for turn in range(_MAX_ROUNDS):
         smaller = (one for one in _list_changed(smallest) if _measure(one) < _measure(smallest))
         questions = {f"{name}.{turn}-{index}": one for index, one in enumerate(smaller)}
-        candidates = {(one := make_case(key, question)).id: (one, question) for key, question in questions.items()}
+        made = {key: make_case(key, one, asks_conditions=asks_conditions) for key, one in questions.items()}
+        candidates = {one.id: (one, questions[key]) for key, one in made.items()}
         found = find([one for one, _ in candidates.values()]) if candidates else {}
         wrong = [pair for key, pair in candidates.items() if found.get(key) == verdict]
         if not wrong:
@@ -80,13 +96,100 @@ def shrink(case: Case, verdict: str, find: Find) -> Case:
     return case
 
 
-def _make_query(random: Random) -> Query:
+def _make_query_case(name: str, random: Random) -> Case:
+    question = _make_query(random)
+    is_partial = not (are_known(question.data) and are_known(question.target))
+    return make_case(name, question, asks_conditions=is_partial and _happens(random, 0.3))
+
+
+def _make_query(random: Random) -> AnyQuestion:
     data = [random.choice(_LARGE if _happens(random, 0.03) else _SMALL) for _ in range(random.choice(_RANKS))]
     special_zero = _happens(random, 0.5)
     target = _make_target(random, data, special_zero=special_zero)
     operation = random.choice(list(SHAPE_OPERATIONS.values()))
-    question = Question[Sequence[AnyDim]](operation, data, target, special_zero)
-    return _blur(random, question) if _happens(random, 0.4) else question
+    question: AnyQuestion = Question(operation, data, target, special_zero)
+    if _happens(random, 0.1):
+        return _break_admission(random, question)
+    if _happens(random, 0.15):
+        question = question._replace(expected=_make_expected(random, target))
+    if not _happens(random, 0.4):
+        return question
+    if _happens(random, 0.1):
+        return question._replace(data=None)
+    return question._replace(target=None) if _happens(random, 0.05) else _blur(random, question)
+
+
+def _break_admission(random: Random, question: AnyQuestion) -> AnyQuestion:
+    """Returns a query that breaks a rule of admission, or has a type or a rank that only some operations support."""
+    match random.randrange(4):
+        case 0:
+            return question._replace(special_zero=None)
+        case 1:
+            return question._replace(special_zero=None, target=[*(question.target or ()), _INVALID_ITEM])
+        case 2:
+            return question._replace(data_type=random.choice(list(DataType)))
+        case _:
+            ones = [1] * (GRAPH_MAX_RANK + random.randrange(2))
+            return question._replace(data=ones, target=random.choice((ones, [1], [-1])))
+
+
+def _make_expected(random: Random, target: Sequence[int]) -> Sequence[AnyDim]:
+    """Returns an expected shape that most outputs of a requested shape have.
+
+    It has no names, because with an expected name, the answer of the rules may be wider than necessary.
+    """
+
+    def expect(item: int) -> AnyDim:
+        if item <= 0 or _happens(random, 0.3):
+            return random.choice((None, Dim(Interval(0, 12)), 2))
+        near = Interval(max(item - random.randrange(2), 0), min(item + random.randrange(2), MAX_DIM))
+        return random.choice((item, Dim(near), Dim(Interval(item, None)), Dim(Interval(0, item))))
+
+    expected = [expect(item) for item in target]
+    return [*expected, 1] if _happens(random, 0.1) else expected
+
+
+def _make_execution(name: str, random: Random) -> Case:
+    """Returns a case that executes a reshape, of data with strides or of packed elements."""
+    operation = random.choice(list(OPERATIONS.values()))
+    data_type = random.choice(sorted(operation.data_types, key=str))
+    dims = [random.choice((0, 1, 1, 2, 2, 3, 4)) for _ in range(random.choice((0, 1, 2, 2, 3)))]
+    strides = None if data_type.is_packed or not dims else _make_strides(random, dims)
+    count = data_type.count_bytes(prod(dims) if strides is None else compute_span(dims, strides))
+    raw = random.randbytes(count + _happens(random, 0.1))
+    special_zero = _happens(random, 0.5)
+    target = _make_target(random, dims, special_zero=special_zero)
+    shaped = make_case(name, Question(operation, dims, target, special_zero, data_type))
+    tensor = {"dataType": f"DATA_TYPE_{data_type.name}", "dims": dims, "data": b64encode(raw).decode()}
+    question = {**shaped.query["question"], "data": tensor if strides is None else {**tensor, "strides": strides}}
+    right, because = shaped.right, shaped.because
+    if "answer" in right and len(raw) != count:
+        right = {"rejection": {"reason": "DATA_SIZE_MISMATCH", "field": "data.data"}}
+        because = "The data has more bytes than its type, dims and strides require (a rule of tensor-reshape)."
+    elif "answer" in right:
+        moved = raw if strides is None else _move(raw, dims, strides, data_type.count_bytes(1))
+        output = {"dims": right["answer"]["shape"].get("dims", []), "data": b64encode(moved).decode()}
+        right = {"output": {"dataType": tensor["dataType"], **output}}
+    rule = "packed" if strides is None else "layouts"
+    return Case(shaped.id, rule, {"id": shaped.id, "question": question}, right, because)
+
+
+def _make_strides(random: Random, dims: Sequence[int]) -> list[int]:
+    """Returns strides with which no elements overlap: transposed, with gaps, or with repeated elements."""
+    strides, step = [0] * len(dims), 1
+    for index in random.sample(range(len(dims)), len(dims)):
+        if not _happens(random, 0.1):
+            strides[index] = step
+            step *= max(dims[index], 1) + _happens(random, 0.2)
+    return strides
+
+
+def _move(raw: bytes, dims: Sequence[int], strides: Sequence[int], size: int) -> bytes:
+    """Returns the elements in row-major order."""
+    places = [0]
+    for dim, stride in zip(dims, strides, strict=True):
+        places = [place + index * stride for place in places for index in range(dim)]
+    return b"".join(raw[place * size : (place + 1) * size] for place in places)
 
 
 def _happens(random: Random, probability: float) -> bool:
@@ -118,46 +221,65 @@ def _replace_some(random: Random, target: list[int], probability: float, values:
         target[random.randrange(len(target))] = random.choice(values)
 
 
-def _blur(random: Random, question: Query) -> Query:
+def _blur(random: Random, question: AnyQuestion) -> AnyQuestion:
     """Returns the query with some partially known dims."""
     name = Expression(1, (Symbol(random.choice(_NAMES)),))
+    product = Expression(random.choice((1, 2)), (Symbol("M"), Symbol("N")))
 
     def blur(dim: AnyDim) -> AnyDim:
         if not isinstance(dim, int) or dim <= 0 or not _happens(random, 0.4):
             return dim
         bounds = Interval(random.choice((0, dim // 2, dim)), random.choice((dim, min(dim + 2, MAX_DIM), None)))
-        return random.choice((None, Dim(bounds), Dim(ANY, name), bound_dim(bounds, Expression(1, (Symbol("B"),)))))
+        known = bound_dim(bounds, Expression(1, (Symbol("B"),)))
+        return random.choice((None, Dim(bounds), Dim(ANY, name), known, Dim(ANY, product if dim > 1 else name)))
 
-    return question._replace(data=[*map(blur, question.data)], target=[*map(blur, question.target)])
+    return question._replace(data=[*map(blur, question.data or ())], target=[*map(blur, question.target or ())])
 
 
-def _choose_rule(question: Query) -> str:
+def _choose_rule(question: AnyQuestion) -> str:
     """Returns the rule of the suite whose cases are most similar."""
-    dims = [*question.data, *question.target]
+    data, target = question.data or (), question.target or ()
+    dims = [*data, *target]
+    if question.special_zero is None and _INVALID_ITEM in target:
+        return "errors"
+    is_large = max(len(data), len(target)) >= GRAPH_MAX_RANK
+    if question.special_zero is None or question.data_type is not None or is_large:
+        return "admitted"
+    if question.expected is not None:
+        return "expected"
+    return _choose_shape_rule(question, dims)
+
+
+def _choose_shape_rule(question: AnyQuestion, dims: Sequence[AnyDim]) -> str:
+    target = question.target or ()
     if any(find_name(dim) for dim in dims):
         return "symbols"
-    if not are_known(dims):
+    if question.data is None or question.target is None or not are_known(dims):
         return "partial"
-    if question.special_zero and 0 in question.target:
-        return "copies" if -1 in question.target else "target"
-    return "inferred" if -1 in question.target else "volume"
+    if question.special_zero and 0 in target:
+        return "copies" if -1 in target else "target"
+    return "inferred" if -1 in target else "volume"
 
 
-def _list_changed(question: Query) -> Iterator[Query]:
+def _list_changed(question: AnyQuestion) -> Iterator[AnyQuestion]:
     """Yields queries that are simpler in one part."""
     if question.special_zero:
         yield question._replace(special_zero=False)
-    for data in _list_changed_dims(question.data):
-        yield question._replace(data=data)
-    for target in _list_changed_dims(question.target):
-        yield question._replace(target=target)
+    yield question._replace(expected=None, data_type=None)
+    for expected in _list_changed_dims(question.expected or ()):
+        yield question._replace(expected=expected)
+    data, target = question.data or (), question.target or ()
+    for changed in _list_changed_dims(data):
+        yield question._replace(data=changed)
+    for changed in _list_changed_dims(target):
+        yield question._replace(target=changed)
     # A dim and an equal item change together.
-    for at, dim in enumerate(question.data):
-        for index in (index for index, item in enumerate(question.target) if item == dim):
+    for at, dim in enumerate(data):
+        for index in (index for index, item in enumerate(target) if item == dim):
             for other in ([], *([simpler] for simpler in _list_simpler(dim))):
                 yield question._replace(
-                    data=[*question.data[:at], *other, *question.data[at + 1 :]],
-                    target=[*question.target[:index], *other, *question.target[index + 1 :]],
+                    data=[*data[:at], *other, *data[at + 1 :]],
+                    target=[*target[:index], *other, *target[index + 1 :]],
                 )
 
 
@@ -174,9 +296,10 @@ def _list_simpler(dim: AnyDim) -> Iterator[int | None]:
         yield from (1, 2, abs(dim) // 2, dim + (1 if dim < 0 else -1))
 
 
-def _measure(question: Query) -> tuple[int, int, int, bool]:
-    """Returns the size of a query, which depends on its rank, partially known dims, numbers and special_zero."""
-    dims = [*question.data, *question.target]
+def _measure(question: AnyQuestion) -> tuple[int, int, int, int]:
+    """Returns the size of a query, which depends on its rank, partially known dims, numbers and other fields."""
+    dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     blurred = [1 if dim is None else 2 for dim in dims if not isinstance(dim, int)]
     numbers = sum(abs(dim) for dim in dims if isinstance(dim, int))
-    return len(dims), sum(blurred), numbers, bool(question.special_zero)
+    fields = (question.special_zero, question.expected is not None, question.data_type is not None)
+    return len(dims), sum(blurred), numbers, sum(map(bool, fields))

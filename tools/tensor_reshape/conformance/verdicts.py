@@ -8,6 +8,8 @@ Invariants:
 - An answer with a wider range is weaker, but not wrong. An answer with a narrower range is wrong if an instance of the
   query contradicts it, and tighter if no such instance was found.
 - Two answers that reject the query agree even if their reasons differ.
+- An answer without conditions is unsupported if the case asks for them. If its shape is wrong or weaker, it still is a
+  difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +42,8 @@ from tensor_reshape.wire.json_messages import Json, read_message
 _MAX_INSTANCES = 200
 _MAX_CANDIDATES = 3000
 MAX_QUOTED = 200
+NO_CONDITIONS = "The answer has no conditions."
+"""The explanation for an answer that has the right shape, but not the conditions for which the case asks."""
 
 _KEYS = ("answer", "output", "rejection", "unsupported")
 _MAX_DIMS = 4096
@@ -235,12 +239,15 @@ def _judge_parts(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[
         yield Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
         yield from _judge_dims(read_case_question(case.query), right.dims, answer.dims)
-        yield from _judge_conditions(case, right, answer)
+    yield from _judge_conditions(case, right, answer)
 
 
 def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[Judgement]:
+    if right.conditions is None:  # the case does not ask for conditions
+        return
     have = answer.conditions
-    if right.conditions is None or have is None:  # an implementation that does not infer conditions omits this key
+    if have is None:
+        yield Judgement(CaseVerdict.UNSUPPORTED, NO_CONDITIONS)
         return
     candidates = list(islice(list_candidates(read_case_question(case.query)), _MAX_CANDIDATES))
     accepted = [values for values, is_accepted in candidates if is_accepted]
