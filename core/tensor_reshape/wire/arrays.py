@@ -197,7 +197,7 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
     if tensor.strides is None or 0 in tensor.dims:
         return None
     axes = zip(tensor.dims, tensor.strides, strict=True)
-    return [(dim > 1) * stride * tensor.data_type.group_bytes for dim, stride in axes]
+    return [0 if dim == 1 else stride * tensor.data_type.group_bytes for dim, stride in axes]
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:

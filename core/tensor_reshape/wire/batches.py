@@ -76,6 +76,11 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
         del read  # an error refers to this frame, which would refer to the error
 
 
+def _encode_overflow(max_bytes: int) -> bytes:
+    text = "earlier results fill the response: send fewer queries in a batch"
+    return encode_batch_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+
+
 def encode_batch_response(
     results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
 ) -> bytes:
@@ -88,16 +93,15 @@ def encode_batch_response(
         max_bytes: the largest size of all results together.
         report: the function that handles bugs, as in `answer_batch`.
     """
-    # The error is encoded only once, because tens of thousands of items of a batch may have this error.
-    text = "earlier results fill the response: send fewer queries in a batch"
-    too_much = encode_batch_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
-    pieces, size = [], 0
+    pieces, size, too_much = [], 0, b""
     for result in results:
         try:
             piece = encode_batch_result(result)
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             piece = encode_batch_result(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
+            # The error is encoded only once, because tens of thousands of items of a batch may have this error.
+            too_much = too_much or _encode_overflow(max_bytes)
             piece = too_much
         pieces.append(piece)
         size += len(piece)

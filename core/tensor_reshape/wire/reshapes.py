@@ -207,7 +207,7 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     # To lengthen the header, the encoder pads the varint of the shortest dim to at most 9 bytes, and then the varint of
     # the length of the dims. All protobuf readers accept such padding. Longer varints are not safe, because protobufjs
     # misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative. At
-    # most 7 bytes are missing, and the shortest dim of any tensor is below 2^31, which takes at most 5 bytes. So at
+    # most 7 bytes are missing, and the shortest dim of any tensor is below 2^35, which takes at most 5 bytes. So at
     # least 4 bytes fit into the dim, and the length takes at most 4. If a tensor has no dims, the varint of the message
     # length has 3 bytes.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)

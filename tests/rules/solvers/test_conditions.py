@@ -26,6 +26,7 @@ CONDITIONS: dict[tuple[Operation, str, str, str | None], tuple[str, bool]] = {
     (RESHAPE, "N M", "N K", None): ("M = K unless N = 0 [4 shape]", True),
     (RESHAPE, "N:1..8 M", "N K", None): ("M = K [4 shape]", True),
     (RESHAPE, "N:0..1", "N N", None): ("", True),  # N is 1 unless it is 0
+    (STATIC_RESHAPE, "A:0..1 A B:0..1", "A B B", None): ("", True),
     (RESHAPE, "N:0..2", "N N", None): ("N = 1 unless N = 0 [4 shape]", True),
     (RESHAPE, "N:0..1", "N 7", None): ("N = 0 [4 shape]", True),
     (RESHAPE, "N 4", "N M", None): ("M = 4 unless N = 0 [4 shape]", True),

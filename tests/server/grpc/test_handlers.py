@@ -406,3 +406,14 @@ def test_stalled_calls_are_logged_with_the_load_of_the_server(caplog: pytest.Log
         (line["message"], line["method"], line["code"], line["reason"], line["detail"][: len(text)]) for line in lines
     }
     assert about == {("rejected", path, "RESOURCE_EXHAUSTED", "STALLED", text) for path in (UNARY, STREAM)}
+
+
+def test_small_call_has_two_events_after_its_arrival(served: EngineServer, connection: Connection):
+    """The server paces queued calls by this number, so each further event would begin more calls at once."""
+    assert connection.call(UNARY, b"short").status == "0"
+    served.check_nothing_is_held()
+    before = served.server.turns
+    for _ in range(100):
+        assert connection.call(UNARY, b"short").status == "0"
+    served.check_nothing_is_held()
+    assert round((served.server.turns - before) / 100) == 3  # a turn without an event follows a second of silence

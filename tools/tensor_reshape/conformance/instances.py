@@ -107,8 +107,8 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
     """Yields values of the unknown dims of a query, and whether the rules accept these values.
 
     The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
-    expression in the query would not be a whole number. The values directly outside the bounds of the query are tried,
-    too, because a condition may end there.
+    expression in the query would not be a whole number. The values directly outside the bounds of each dim are tried
+    for the other dims, too, because a condition may end there.
     """
     outside = {end for dim in _list_dims(question) for end in _list_outside(find_bounds(dim))}
     search = _InstanceSearch(sorted({*_list_hints(question), *outside}))

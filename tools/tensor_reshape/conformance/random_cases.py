@@ -1,7 +1,7 @@
 """Makes random cases of every rule, and shrinks a case for which an implementation is wrong.
 
 A case that executes a reshape is small from the beginning, so it is not shrunk. The answers are computed by the rules
-of the installed package. Equal numbers and seeds give equal cases with every release that has the same rules.
+of the installed package. Equal numbers and seeds give equal cases with the same release.
 """
 
 import json

@@ -293,10 +293,10 @@ class Facts:
         ]
 
     def _is_sure(self, found: Found) -> bool:
-        """Whether a condition says of variables that are 0 or 1 that they are 1 unless they are 0."""
-        kind, quotient, _, shared = found[:4]
-        is_one = kind is EQUAL and quotient == Product(1, quotient.factors)
-        return is_one and all(key in shared and self._ranges[key].max == 1 for key in quotient.factors)
+        """Whether a condition only says that two products are equal unless one of their variables, 0 or 1, is 0."""
+        (coefficient, factors, divisor, divisors), shared = found.quotient, found.shared
+        is_equality = found.kind is EQUAL and coefficient == divisor
+        return is_equality and all(key in shared and self._ranges[key].max == 1 for key in (*factors, *divisors))
 
     def _cancel(self, whole: Found) -> Found:
         """Returns the condition without the common factors of its two products.
