@@ -83,11 +83,11 @@ def test_wait_until_ready_timeout_reports_the_connection_error(kind: str, tmp_pa
     with run_runner() as runner, run_runner() as unhealthy:
         unhealthy._health.stop_serving()
         rows: list[tuple[str, dict[str, Any], float, str]] = [
-            (NOBODY, {}, 0.3, r"ready within .*connection refused"),
-            ("dns:///nobody.invalid:50051", {}, 0.5, r"nobody\.invalid"),
-            (runner.addresses[0], TLS, 0.5, r"(?i)handshak|ssl|tls"),  # the server speaks plain text
-            (f"unix:{tmp_path}/nobody", {}, 0.3, "no such socket"),
-            (unhealthy.addresses[0], {}, 0.5, r"ready within .*unhealthy"),
+            (NOBODY, {}, 1.5, r"ready within .*connection refused"),
+            ("dns:///nobody.invalid:50051", {}, 1.5, r"nobody\.invalid"),
+            (runner.addresses[0], TLS, 1.5, r"(?i)handshak|ssl|tls"),  # the server speaks plain text
+            (f"unix:{tmp_path}/nobody", {}, 1.5, "no such socket"),
+            (unhealthy.addresses[0], {}, 1.5, r"ready within .*unhealthy"),
         ]
 
         def wait(target: str, settings: dict[str, Any], timeout: float, text: str) -> None:

@@ -1,4 +1,8 @@
-"""Oracle for the engine, which counts all memory after each event and keeps its queues in plain lists."""
+"""Oracle for the engine. It counts all memory after each event, and keeps its queues in plain lists.
+
+The states that follow events, and the timeouts, are those of the product. `test_lifecycle` and `test_stall_timeouts` test
+these.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

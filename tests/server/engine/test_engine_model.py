@@ -1,4 +1,4 @@
-"""For any events of calls in any order, the engine decides like an oracle that counts all memory each time."""
+"""For random events of calls that are possible, the engine decides like an oracle that counts all memory each time."""
 
 import re
 import time
@@ -117,7 +117,6 @@ class Play:
         self.config, self.timeouts = config, TIMEOUTS
         self.engine = make_engine(self)
         self.plain = PlainEngine(config, self.timeouts)
-        self.half = messages * MESSAGE
         self.pairs: list[Pair] = []
         self.notes: list[tuple[int, Event, State, int, CallResult | None]] = []
         self.history: list[tuple[int, Event, State, State, int, CallResult | None]] = []
@@ -144,7 +143,8 @@ class Play:
             pair.describe()
         pools = self.plain.receiving, self.plain.processing
         assert self.engine.used_bytes == sum(pool.count() for pool in pools)
-        assert not self.is_lawful or self.plain.receiving.count() <= self.half
+        # Every claim that fits has been granted.
+        assert (self.engine._receiving.grant(), self.engine._processing.grant()) == (None, None)
         assert self.engine.has_waiting_calls == any(pool.turns for pool in pools)
         running = tuple(pair.life for pair in self.pairs if pair.plain.is_running)
         assert (self.engine.list_calls(), self.engine.is_idle) == (running, not running)

@@ -6,14 +6,17 @@ import pytest
 
 from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
 from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.calls.sources import find_source
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import MAX_ABORTS, MAX_READS, Engine
-from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
+from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND, CallHandler, Lifecycle
 from tensor_reshape.server.engine.stall_timeouts import (
     MIN_BYTES_PER_SECOND,
     MIN_PRESSURE_SECONDS,
     SHORT_SECONDS,
     StallTimeouts,
+    choose_calls_to_abort,
+    find_spare,
 )
 
 STALLED, BUSY = [str(Reason.STALLED)], [str(Reason.SERVER_BUSY)]
@@ -189,16 +192,54 @@ def test_silent_call_makes_room_after_more_than_the_short_timeout(clock: Clock, 
     assert sorted(caller.reasons for caller in crowd) == [[], [], [], BUSY]
 
 
+@pytest.mark.parametrize("ports", [(2,), (2, 3)], ids=["a connection waits", "two connections wait"])
 @pytest.mark.parametrize(("later", "reasons"), [(0.0, BUSY), (1e-9, [])], ids=["not before", "before"])
-def test_slow_upload_has_more_time_after_a_short_timeout(clock: Clock, later: float, reasons: list[str]):
+def test_slow_upload_has_more_time_after_a_short_timeout(
+    clock: Clock, ports: tuple[int, ...], later: float, reasons: list[str]
+):
     clock.now = 0.0
     swept = sweep_after(clock, 4)
     upload = Caller(swept.engine, name_peer(1, 1))
     clock.now = 2 * MIN_PRESSURE_SECONDS - SHORT_SECONDS
-    silence(swept, 2, 4)
+    for port in ports:
+        silence(swept, port, 4)
     clock.now = 2 * MIN_PRESSURE_SECONDS + later
     swept.wait(0)
     assert upload.reasons == reasons
+
+
+Row = tuple[int, int, float]
+"""The host, the connection and the time of a silent call."""
+
+NOW = 1.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "newcomers", "starving", "chosen"),
+    [
+        # the address with the most silent calls gives up one, although calls of another address are older
+        ([(1, 1, 0.0), (1, 1, 0.1), (2, 1, 0.2), (2, 1, 0.3), (2, 1, 0.4)], 1, {}, [2]),
+        ([(1, 1, 0.0), (1, 1, 0.1), (2, 1, 0.2), (2, 1, 0.3), (2, 1, 0.4)], 3, {}, [2, 3, 0]),
+        # an address keeps one call, which may be a recent one
+        ([(1, 1, 0.0), (1, 1, NOW)], 2, {}, [0]),
+        ([(1, 1, 0.0), (1, 2, 0.1)], 2, {}, [0]),
+        # the connection with the most silent calls gives up one of them
+        ([(1, 1, 0.0), (1, 1, 0.1), (1, 2, 0.2), (1, 2, 0.3), (1, 2, 0.4)], 0, {1: 1}, [2]),
+        ([(1, 1, 0.0), (1, 1, 0.1), (1, 2, 0.2), (1, 2, 0.3), (1, 2, 0.4)], 0, {1: 3}, [2, 3, 0]),
+        ([(1, 1, 0.0), (1, 1, 0.1), (2, 2, 0.2), (2, 2, 0.3)], 0, {2: 2}, [2]),
+    ],
+)
+def test_clients_with_the_most_silent_calls_make_room(
+    rows: list[Row], newcomers: int, starving: dict[int, int], chosen: list[int]
+):
+    silent = []
+    for host, port, since in rows:
+        life = Lifecycle(CallHandler(), "/a.service/Method")
+        life.source, life.since = find_source(name_peer(host, port)), since
+        silent.append(life)
+    wanted = {find_source(name_peer(host)).address: count for host, count in starving.items()}
+    found = choose_calls_to_abort(silent, find_spare(silent, ()), newcomers, wanted, NOW)
+    assert [silent.index(life) for life in found] == chosen
 
 
 def silence(swept: Swept, port: int, count: int = 3) -> list[Caller]:
