@@ -263,6 +263,16 @@ def test_volume_mismatch_suggests_the_only_lengths_that_are_accepted():
                 assert length != "0" or find_accepted(question, int(index), [0]), question
 
 
+def test_suggested_length_of_a_large_volume_is_a_valid_dim():
+    for data, target, told in (
+        ((2**40, 2**20), (2**30, 2**29), f": {2**31}, or -1, for shape[0]"),
+        ((2**40, 2**40), (2**18, 2), f": {2**62}, or -1, for shape[1]"),
+        ((2**40, 2**40), (2**16, 1), ""),
+    ):
+        question: KnownQuestion = Question(RESHAPE, data, target, special_zero=False)
+        assert find_hint(question)[1] == f"items whose product is {prod(data)}{told}"
+
+
 def test_remainder_suggests_the_nearest_divisors():
     pattern = re.compile(r"other items whose product divides \d+: the nearest (?:is|are) (\d+)(?: and (\d+))?")
     for volume, near in product(range(1, 25), repeat=2):

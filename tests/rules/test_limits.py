@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from tensor_reshape.rules import limits
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import infer
@@ -92,6 +93,22 @@ def describe(data: str, target: str) -> str:
 @pytest.mark.parametrize("row", LIMITS, ids=str)
 def test_limit_is_exact(row: tuple[str, str]):
     assert describe(*row) == LIMITS[row]
+
+
+def test_limits_have_these_values():
+    assert {name: value for name, value in vars(limits).items() if isinstance(value, int)} == {
+        "MAX_DIM": 2**63 - 1,
+        "GRAPH_MAX_RANK": 12,
+        "MAX_RANK": 64,
+        "MAX_HEADER_BYTES": 65_536,
+        "MAX_PROTOBUF_BYTES": 2_147_483_647,
+        "MAX_BATCH_BYTES": 4_194_304,
+        "MAX_BATCH_ITEMS": 65_536,
+        "LIGHT_HEADER_BYTES": 4096,
+        "MAX_MESSAGE_BYTES": 16_842_752,
+        "MAX_TENSOR_BYTES": 1_099_511_627_776,
+        "MAX_STEPS": 4000,
+    }
 
 
 def test_divisor_of_a_product_is_tried_with_at_most_256_values():

@@ -56,6 +56,7 @@ def test_find_near_divisors_finds_distant_divisors():
         ([7919, 104_729], 5000, [1, 7919]),  # primes
         ([2, 3], 40, [6]),
         ([2**62, 8], 5, [8]),  # divided by 4, the quotient would not be a valid dim
+        ([2**62, 8], 3, [8]),
         ([2**61, 8], 3, [4]),
     ]:
         assert find_near_divisors(prod(dims), near, dims) == (values, True)

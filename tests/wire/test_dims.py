@@ -169,6 +169,18 @@ def test_entry_that_does_not_fit_the_numbers_is_rejected(numbers: list[int], ind
         assert caught.value.metadata == {}
 
 
+def test_error_of_an_entry_names_the_index_that_does_not_fit():
+    for indices, text in (
+        ([0, 0], "is 0; it must be above 0, the index of the entry before it"),
+        ([1, 0], "is 0; it must be above 1, the index of the entry before it"),
+        ([2], "is 2, but the shape has 2 items"),
+        ([-1], "is -1, but the shape has 2 items"),
+    ):
+        with pytest.raises(InvalidRequestError) as caught:
+            read_shape([-1, -1], *(tensor_pb2.PartialDim(index=index) for index in indices))
+        assert caught.value.message == f"data.partial[{len(indices) - 1}].index {text}"
+
+
 def test_entry_without_an_index_is_rejected():
     for read, parent in ((read_shape, "data"), (read_target, "shape")):
         with pytest.raises(InvalidRequestError) as caught:
