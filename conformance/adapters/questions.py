@@ -55,7 +55,8 @@ class Question:
         strides: of the data, in elements; None: row-major.
         data_type: such as "f32"; None: any will do.
         payload: the bytes of the data, to be reshaped for real; None: only the shape is asked for.
-        is_malformed: whether an entry does not fit its number, or a coefficient or divisor is 0. No library has a form for this.
+        is_malformed: whether an entry does not fit its number, or a coefficient or divisor is 0. No library has a form
+            for this.
     """
 
     operation: str

@@ -1,7 +1,7 @@
 """Oracle for the engine. It counts all memory after each event, and keeps its queues in plain lists.
 
-The states that follow events, and the timeouts, are those of the product. `test_lifecycle` and `test_stall_timeouts` test
-these.
+The states that follow events, and the timeouts, are those of the product, which `test_lifecycle` and
+`test_stall_timeouts` test.
 """
 
 from collections.abc import Callable, Iterator, Sequence
