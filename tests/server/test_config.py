@@ -142,10 +142,9 @@ def test_default_limits_depend_on_available_memory():
     fits = {
         (10 * 2**30, 2, None): (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES),
         (10 * 2**30, 2, 5000): (MEMORY_BUDGET_BYTES, 5000),
-        (10 * 2**30, 32, None): (
-            MEMORY_BUDGET_BYTES,
-            MAX_MESSAGE_BYTES,
-        ),  # rejected later, because there is enough memory
+        (10 * 2**30, 128, None): (512 * MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES),  # 64 workers need more than the default
+        (10 * 2**30, 2, 256 * MIB): (2 * 2**30, 256 * MIB),
+        (10 * 2**30, 2000, None): (10 * 2**30 - 2240, 10 * 2**30 // 8000),
         (256 * MIB, 2, None): (256 * MIB, MAX_MESSAGE_BYTES),
         (64 * MIB, 2, None): (64 * MIB, 8 * MIB),
         (64 * MIB, 4, None): (64 * MIB, 4 * MIB),

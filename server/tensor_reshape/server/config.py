@@ -39,7 +39,13 @@ MIN_MESSAGE_BYTES = 1024
 """Minimum value of --max-message-bytes."""
 
 MEMORY_BUDGET_BYTES = 2**30
-"""Default memory budget in bytes, if the system has enough memory."""
+"""Default memory budget in bytes, if the system has enough memory and the workers do not need more."""
+
+MAX_WORKERS = 64
+"""Maximum value of --workers."""
+
+AUTO = "auto"
+"""The word that users write for the number 0 of a setting, for which the server chooses a number."""
 
 MAX_TRANSPORT_SECONDS = 86400 * 20
 """Maximum value of a connection timeout in seconds. gRPC stores such a timeout as milliseconds in 32 bits."""
@@ -110,6 +116,7 @@ class Setting:
         metavar: the placeholder of a value in `--help`. If `metavar` is empty, `--help` shows the placeholder for the
             type.
         system_default: the description of a default that depends on the system.
+        has_auto: whether users may write `AUTO`.
     """
 
     name: str
@@ -123,6 +130,7 @@ class Setting:
     ignores_case: bool = False
     metavar: str = ""
     system_default: str = ""
+    has_auto: bool = False
 
     @property
     def flag(self) -> str:
@@ -146,7 +154,8 @@ class Setting:
             return " or ".join(self.choices)
         if self.least is None:
             return ""
-        return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
+        numbers = f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
+        return f"{numbers}, or {AUTO}" if self.has_auto else numbers
 
     def admits(self, value: Any) -> bool:  # noqa: ANN401 - of the setting's type
         """Returns whether a value of the setting's type is within its bounds."""
@@ -211,10 +220,12 @@ class ServingSettings:
 
     workers: int = declare(
         "Number of processes that share the ports. If the number is above 1, a supervisor replaces workers that exit "
-        "or hang.",
+        f"or hang. {AUTO} = one for each core, or fewer if the memory does not suffice, and 1 with a unix socket.",
         default=1,
         least=1,
-        most=256,
+        most=MAX_WORKERS,
+        metavar=f"NUMBER|{AUTO}",
+        has_auto=True,
     )
 
     # a container has 10 s for the drain period, the grace period, and a second for clients to disconnect
@@ -249,7 +260,7 @@ class BoundSettings:
         f"{LEAST_BUDGET_FACTOR} times --max-message-bytes. The process for HTTP gets half of a worker's share.",
         default=MEMORY_BUDGET_BYTES,
         least=MIN_MESSAGE_BYTES,
-        system_default="1 GiB, or half of the available memory if that is less",
+        system_default="1 GiB, or more if the workers need it, but at most half of the available memory",
     )
 
     max_calls: int = declare(
@@ -468,7 +479,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         yield from self._find_caller_faults()
         # With a smaller memory budget, the call that needs the most memory would never succeed, although the server
         # would ask its client to retry.
-        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.shares // 2
+        least = find_least_budget(self.max_message_bytes, self.shares)
         if self.memory_budget_bytes < least:
             yield (
                 f"--memory-budget-bytes is {round_size(self.memory_budget_bytes)}, but one call in each process may"
@@ -533,13 +544,15 @@ def fit_memory(available: int, shares: int, max_message_bytes: int | None) -> tu
     if 2 * available < LEAST_BUDGET_FACTOR * shares * MIN_MESSAGE_BYTES:
         message = f"only {available} bytes of memory are available for calls. Raise the memory limit or lower --workers"
         raise ConfigError(message)
-    budget = min(MEMORY_BUDGET_BYTES, available)
-    # The maximum message size is lowered only if the system has little memory. If the system has enough memory but
-    # there are too many workers for the memory budget, `Config` reports an error.
+    # The maximum message size is lowered only if the system has little memory.
     if max_message_bytes is None:
-        fitting = 2 * budget // (LEAST_BUDGET_FACTOR * shares) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
-        max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
-    return budget, max_message_bytes
+        max_message_bytes = min(MAX_MESSAGE_BYTES, 2 * available // (LEAST_BUDGET_FACTOR * shares))
+    return min(max(MEMORY_BUDGET_BYTES, find_least_budget(max_message_bytes, shares)), available), max_message_bytes
+
+
+def find_least_budget(max_message_bytes: int, shares: int) -> int:
+    """Returns the smallest memory budget in bytes with which one call in each process can succeed."""
+    return LEAST_BUDGET_FACTOR * max_message_bytes * shares // 2
 
 
 def is_address(address: str) -> bool:

@@ -5,6 +5,7 @@ environment.
 """
 
 import logging
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,16 @@ from click.core import ParameterSource
 
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
-from tensor_reshape.server.config import Config, Setting, count_shares, fit_memory
-from tensor_reshape.server.process.resources import find_available_memory
+from tensor_reshape.server.config import (
+    AUTO,
+    MAX_WORKERS,
+    Config,
+    Setting,
+    count_shares,
+    find_least_budget,
+    fit_memory,
+)
+from tensor_reshape.server.process.resources import count_cores, find_available_memory
 
 CHECK = "check_config"
 """The name of the option --check-config."""
@@ -38,6 +47,19 @@ class Size(click.IntRange):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return int(super().convert(size, param, ctx))
+
+
+class AutoCount(click.IntRange):
+    """A count, or `AUTO`, which is converted to 0."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the count."""
+        if value == AUTO:
+            return 0
+        try:
+            return int(super().convert(str(value), param, ctx))  # type: ignore[arg-type] # it converts text
+        except click.BadParameter:
+            self.fail(f"{value!r} is neither a number from {self.min} to {self.max} nor {AUTO}", param, ctx)
 
 
 class SettingOption(click.Option):
@@ -81,7 +103,7 @@ def build_option(setting: Setting) -> click.Option:
 def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
     if setting.choices:
         return click.Choice(setting.choices, case_sensitive=not setting.ignores_case)
-    whole = Size if setting.is_size else click.IntRange
+    whole = Size if setting.is_size else AutoCount if setting.has_auto else click.IntRange
     types: dict[type, click.ParamType[Any]] = {
         int: whole(setting.least, setting.most),  # type: ignore[arg-type] # bounds of whole numbers are whole
         float: click.FloatRange(setting.least, setting.most),
@@ -98,12 +120,15 @@ def build_config(settings: dict[str, Any]) -> Config:
     Raises:
         ConfigError: the settings are invalid.
     """
-    workers = settings["workers"] if settings["listen"] else 0
-    has_http = settings["http_listen"] is not None
-    available = find_available_memory(workers + has_http)
     # The server never lowers a configured message size, even if it equals the default size.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
+    has_http = settings["http_listen"] is not None
+    if settings["workers"] == 0 and settings["listen"]:
+        settings = {**settings, "workers": _choose_workers(settings, configured or MAX_MESSAGE_BYTES)}
+    settings = {**settings, "workers": settings["workers"] or 1}  # without addresses for gRPC, there are no workers
+    workers = settings["workers"] if settings["listen"] else 0
+    available = find_available_memory(workers + has_http)
     if settings["memory_budget_bytes"] is None:
         budget, message = fit_memory(available, count_shares(workers, has_http=has_http), configured)
         settings = {**settings, "memory_budget_bytes": budget, "max_message_bytes": message}
@@ -118,6 +143,28 @@ def build_config(settings: dict[str, Any]) -> Config:
             extra={"addresses": ",".join(config.exposed_addresses), "page": "docs/deployment/authentication.md"},
         )
     return config
+
+
+def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int) -> int:
+    """Returns one worker for each core, or fewer if only these can have messages of this size; logs the reason."""
+    has_http, budget = settings["http_listen"] is not None, settings["memory_budget_bytes"]
+
+    def fits(workers: int) -> bool:
+        available = find_available_memory(workers + has_http) if budget is None else budget
+        return available >= find_least_budget(max_message_bytes, count_shares(workers, has_http=has_http))
+
+    cores, reason = count_cores(), "cores"
+    workers = min(cores, MAX_WORKERS)
+    if workers < cores:
+        reason = "maximum"
+    if any(address.startswith("unix:") for address in (*settings["listen"], settings["health_listen"] or "")):
+        workers, reason = 1, "unix socket"
+    elif sys.platform != "linux":
+        workers, reason = 1, "system"
+    while workers > 1 and not fits(workers):
+        workers, reason = workers - 1, "memory"
+    _LOGGER.info("number of workers is chosen", extra={"workers": workers, "cores": cores, "limited_by": reason})
+    return workers
 
 
 def _warn(message: str, config: Config) -> None:

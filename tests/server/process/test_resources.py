@@ -1,15 +1,19 @@
-"""Limits of memory and file descriptors."""
+"""Limits of memory, cores and file descriptors."""
 
 import math
+import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tensor_reshape.server.process.resources import (
     MAX_CONNECTIONS,
     RESERVED_DESCRIPTORS,
     count_connections,
+    count_cores,
     find_available_memory,
     find_cgroup_limit,
 )
@@ -48,6 +52,36 @@ def test_cgroup_version_1_memory_limit_is_supported(tmp_path: Path):
     write_limits(tmp_path / "mount" / "memory", "memory.limit_in_bytes", {"a": "4096", "": str(2**63 - 4096)})
     write_limits(tmp_path / "mount" / "memory", "memory.max", {"": "1"})
     assert find_cgroup_limit(tmp_path / "groups", tmp_path / "mount") == 4096
+
+
+def test_core_count_is_the_smallest_quota_of_all_ancestors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cores = 8
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    rows: list[tuple[dict[str, str], int]] = [
+        ({"a/b": "max 100000", "a": "max 100000"}, cores),
+        ({"a/b": "900000 100000"}, cores),
+        ({"a/b": "300000 100000", "a": "500000 100000"}, 3),
+        ({"a/b": "199999 100000", "a": "max 100000"}, 1),
+        ({"a/b": "max 100000", "a": "50000 50000"}, 1),
+        ({"a/b": "1000 100000"}, 1),
+        ({"": "140000 20000"}, 7),
+    ]
+    for number, (limits, expected) in enumerate(rows):
+        folder = tmp_path / f"{number}"
+        write_limits(folder / "mount", "cpu.max", limits)
+        (folder / "groups").write_text("0::/a/b\n")
+        assert count_cores(folder / "groups", folder / "mount") == expected, limits
+    assert count_cores(tmp_path / "missing", tmp_path) == cores
+
+
+def test_core_count_supports_cgroup_version_1(tmp_path: Path):
+    (tmp_path / "groups").write_text("9:cpu,cpuacct:/x\n4:memory:/a\n0::/a\n")
+    for folder in ("cpu,cpuacct", "cpu"):
+        mount = tmp_path / folder
+        write_limits(mount / folder, "cpu.cfs_period_us", {"x": "50000", "": "100000"})
+        for quota, expected in (("-1", len(os.sched_getaffinity(0))), ("50000", 1)):
+            write_limits(mount / folder, "cpu.cfs_quota_us", {"x": quota, "": "-1"})
+            assert count_cores(tmp_path / "groups", mount) == expected
 
 
 def test_available_memory_respects_the_address_space_limit():

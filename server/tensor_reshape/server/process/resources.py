@@ -1,4 +1,4 @@
-"""Reads the limits that the system sets for the memory and the file descriptors of this process and its workers."""
+"""Reads the limits that the system sets for the memory, the cores and the file descriptors of this process."""
 
 import math
 import os
@@ -19,7 +19,7 @@ MAX_CONNECTIONS = 4096
 RESERVED_DESCRIPTORS = 32
 """Number of file descriptors that each process needs for listeners, the log and files instead of connections."""
 
-_MEMORY = Path("/sys/fs/cgroup")
+_MOUNT = Path("/sys/fs/cgroup")
 _SELF = Path("/proc/self/cgroup")
 
 
@@ -37,7 +37,7 @@ def find_available_memory(servers: int) -> int:
     return max(0, int(min(available, 2**62)))
 
 
-def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
+def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MOUNT) -> float:
     """Returns the smallest memory limit of the process's cgroup and its ancestors in bytes, or infinity without limits.
 
     Args:
@@ -46,11 +46,32 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MEMORY) -> float:
             cgroup version 1.
     """
     limit = math.inf
-    for file in _find_limit_files(groups, mount):
+    for folder, is_old in _list_groups("memory", groups, mount):
         # The file of a memory limit may contain "max" instead of a number, and some cgroups do not have the file.
         with suppress(OSError, ValueError):
-            limit = min(limit, int(file.read_text()))
+            limit = min(limit, int((folder / ("memory.limit_in_bytes" if is_old else "memory.max")).read_text()))
     return limit
+
+
+def count_cores(groups: Path = _SELF, mount: Path = _MOUNT) -> int:
+    """Returns the number of whole processor cores that the process may use, at least 1.
+
+    The affinity of the process and the processor quotas of its cgroup and the ancestors limit the number.
+
+    Args:
+        groups: a file in the format of /proc/self/cgroup.
+        mount: the directory with the files of cgroup version 2, and the folder `cpu` of version 1.
+    """
+    has_affinity = hasattr(os, "sched_getaffinity")  # only on Linux
+    cores: float = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    for folder, is_old in _list_groups("cpu", groups, mount):
+        with suppress(OSError, ValueError):  # as above
+            if is_old:
+                quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
+            else:
+                quota, period = map(int, (folder / "cpu.max").read_text().split())
+            cores = min(cores, quota / period if quota > 0 else cores)  # version 1 writes -1 for no quota
+    return max(1, int(cores))
 
 
 def raise_descriptor_limit() -> None:
@@ -71,19 +92,20 @@ def count_connections(listeners: int) -> int:
     return max(1, min(MAX_CONNECTIONS, (soft - RESERVED_DESCRIPTORS) // listeners))
 
 
-def _find_limit_files(groups: Path, mount: Path) -> Iterator[Path]:
+def _list_groups(controller: str, groups: Path, mount: Path) -> Iterator[tuple[Path, bool]]:
+    """Yields the folders of the process's cgroup and its ancestors, and whether they are of cgroup version 1."""
     with suppress(OSError):
         for line in groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            top, name = mount, "memory.max"
-            if controllers:
-                top, name = mount / "memory", "memory.limit_in_bytes"
-            if controllers and "memory" not in controllers.split(","):
+            if controllers and controller not in controllers.split(","):
                 continue
+            # Version 1 has a folder for the controllers that are mounted together, such as cpu,cpuacct.
+            top = next((mount / name for name in (controllers, controller) if (mount / name).is_dir()), mount)
             # In a container, the cgroup file system may contain only the container's own cgroup. The path of the cgroup
             # may then have folders that do not exist there, so all parent folders are checked as well.
             group = top / path.lstrip("/")
-            yield from (folder / name for folder in (group, *group.parents) if folder.is_relative_to(top))
+            found = (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
+            yield from ((folder, bool(controllers)) for folder in found)
 
 
 def _find_machine_bytes() -> float:
