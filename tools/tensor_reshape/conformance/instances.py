@@ -32,6 +32,7 @@ _MAX_VALUES = 48
 _MAX_HINTS = 64
 _RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
 _NEAR = 6  # this many values are tried at each end of the bounds of a dim
+_MAX_CHOSEN = 1500  # this many queries are tried with chosen numbers
 
 
 class Instance(NamedTuple):
@@ -91,6 +92,23 @@ class _InstanceSearch:
         return values if len(values) <= _MAX_VALUES else [*values[: _MAX_VALUES // 2], *values[-_MAX_VALUES // 2 :]]
 
 
+@dataclass(slots=True)
+class _ChosenSearch(_InstanceSearch):
+    """A search that tries only the hints, in their order.
+
+    Attributes:
+        most: the number of hints that are tried for an unknown value.
+    """
+
+    most: int = _MAX_VALUES
+
+    def list_values(self, bounds: Interval) -> Sequence[int]:
+        """Returns the values to try within bounds, which are some of the hints and the least value."""
+        return [
+            *dict.fromkeys(value for value in (*self.hints[:2], bounds.min, *self.hints[2:]) if bounds.holds(value))
+        ][: self.most]
+
+
 def list_names(question: AnyQuestion) -> frozenset[str]:
     """Returns the names in a query."""
     return frozenset(_find_names(question))
@@ -118,6 +136,32 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
             expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
             if all(one is None or one.evaluate(names) is not None for one in expressions):
                 yield _list_values(question, candidate, names), _build_instance(candidate) is not None
+
+
+def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapping[str, int]]:
+    """Yields values of the unknown dims of a query that the rules accept, and which are among the chosen numbers.
+
+    Of many unknown dims, each one has only the first of the chosen numbers, and their multiples for numbers of the
+    query, so that the search is short.
+    """
+    factors = sorted({end for dim in _list_dims(question) for end in find_bounds(dim) if end and 1 < end <= _MAX_HINTS})
+    multiples = [
+        value
+        for one in chosen
+        for factor in factors
+        for value in (-(-one // factor) * factor, one * factor, one // factor)
+    ]
+    search = _ChosenSearch([*dict.fromkeys((*chosen[:2], 1, 2, *multiples, *chosen, *factors))], _MAX_CHOSEN)
+    for ranked in _list_ranked(question):
+        unnamed = [
+            dim for dim in _list_dims(ranked) if dim is None or (isinstance(dim, Dim) and dim.expression is None)
+        ]
+        unknown = len(_find_names(ranked)) + len(unnamed)
+        search.most = max(3, int(_MAX_CHOSEN ** (1 / max(unknown, 1))))
+        for candidate in _replace_unknown(ranked, search, search.accepts):
+            if _build_instance(candidate) is not None:
+                names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
+                yield _list_values(question, candidate, names)
 
 
 def _list_outside(bounds: Interval) -> Iterator[int]:
