@@ -141,8 +141,8 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
 def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapping[str, int]]:
     """Yields values of the unknown dims of a query that the rules accept, and which are among the chosen numbers.
 
-    Of many unknown dims, each one has only the first of the chosen numbers, and their multiples for numbers of the
-    query, so that the search is short.
+    Multiples of the chosen numbers for numbers of the query are tried, too. If many dims are unknown, each one has only
+    the first of these numbers, so that the search is short.
     """
     factors = sorted({end for dim in _list_dims(question) for end in find_bounds(dim) if end and 1 < end <= _MAX_HINTS})
     multiples = [
