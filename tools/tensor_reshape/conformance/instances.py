@@ -15,7 +15,7 @@ Invariants:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -32,7 +32,7 @@ _MAX_VALUES = 48
 _MAX_HINTS = 64
 _RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
 _NEAR = 6  # this many values are tried at each end of the bounds of a dim
-_MAX_CHOSEN = 1500  # this many queries are tried with chosen numbers
+_MAX_CHOSEN = 800  # this many queries are tried with chosen numbers
 
 
 class Instance(NamedTuple):
@@ -92,21 +92,13 @@ class _InstanceSearch:
         return values if len(values) <= _MAX_VALUES else [*values[: _MAX_VALUES // 2], *values[-_MAX_VALUES // 2 :]]
 
 
-@dataclass(slots=True)
 class _ChosenSearch(_InstanceSearch):
-    """A search that tries only the hints, in their order.
-
-    Attributes:
-        most: the number of hints that are tried for an unknown value.
-    """
-
-    most: int = _MAX_VALUES
+    """A search that tries only the hints, in their order, and the least value."""
 
     def list_values(self, bounds: Interval) -> Sequence[int]:
-        """Returns the values to try within bounds, which are some of the hints and the least value."""
-        return [
-            *dict.fromkeys(value for value in (*self.hints[:2], bounds.min, *self.hints[2:]) if bounds.holds(value))
-        ][: self.most]
+        """Returns the values to try within bounds."""
+        values = dict.fromkeys((*self.hints[:2], bounds.min, *self.hints[2:]))
+        return [value for value in values if bounds.holds(value)][:_MAX_VALUES]
 
 
 def list_names(question: AnyQuestion) -> frozenset[str]:
@@ -157,11 +149,21 @@ def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapp
             dim for dim in _list_dims(ranked) if dim is None or (isinstance(dim, Dim) and dim.expression is None)
         ]
         unknown = len(_find_names(ranked)) + len(unnamed)
-        search.most = max(3, int(_MAX_CHOSEN ** (1 / max(unknown, 1))))
-        for candidate in _replace_unknown(ranked, search, search.accepts):
+        most = max(2, int(_MAX_CHOSEN ** (1 / max(unknown, 1))))
+        for candidate in _choose_values(ranked, search, most):
             if _build_instance(candidate) is not None:
                 names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
                 yield _list_values(question, candidate, names)
+
+
+def _choose_values(question: AnyQuestion, search: _InstanceSearch, most: int) -> Iterator[AnyQuestion]:
+    """Yields a query with numbers for its unknown values, at most `most` accepted numbers for each of them."""
+    alternatives = next(_list_alternatives(question, search), None)
+    if alternatives is None:
+        yield question
+        return
+    for alternative in islice((one for one in alternatives if search.accepts(one)), most):
+        yield from _choose_values(alternative, search, most)
 
 
 def _list_outside(bounds: Interval) -> Iterator[int]:
