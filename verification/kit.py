@@ -34,6 +34,9 @@ WIDER: Mapping[str, str] = {
 }
 """The cases whose answer is known to be wider than the hull, with the cause."""
 
+_SUMS = frozenset({"symbols/sum-is-not-zero"})
+"""The cases that a name with a sum decides. The instances know names only, and not what their words say."""
+
 _COMPARED = ("kind", "left", "right", "min", "max", "unlessZero")
 """The keys of a condition that the suite compares."""
 
@@ -55,7 +58,12 @@ _BY_ITSELF = frozenset(
 _BITS = {"u1": 1, "u2": 2, "u3": 3, "u6": 6, **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), 4)}
 """The number of bits of each type smaller than a byte."""
 
-_BYTES = {"boolean": 1, "f8e8m0": 1, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+_BYTES = {
+    **dict.fromkeys(("boolean", "i8", "u8", "f8e4m3", "f8e5m2", "f8e8m0"), 1),
+    **dict.fromkeys(("i16", "u16", "f16", "bf16"), 2),
+    **dict.fromkeys(("i32", "u32", "f32"), 4),
+    **dict.fromkeys(("i64", "u64", "f64"), 8),
+}
 
 
 class Findings(NamedTuple):
@@ -155,8 +163,8 @@ def compute_result(question: Json, rule: str) -> Json:
     result, data = describe_result(answer, lists_conditions=rule == CONDITIONS), question["question"]["data"]
     if "data" not in data or "rejection" in result:
         return result
-    output = execute(data)
-    dims = result["answer"]["shape"].get("dims", [])
+    output = execute(data) if is_known(question) else None  # an unknown shape is not executed
+    dims = result["answer"].get("shape", {}).get("dims", [])
     return _REJECTED if output is None else {"output": {"dataType": data["dataType"], "dims": dims, "data": output}}
 
 
@@ -180,12 +188,14 @@ def execute(data: Json) -> str | None:
     if data_type in _BITS:
         is_packed = not strides and -(-prod(dims) * _BITS[data_type] // 8) == len(raw)
         return b64encode(raw).decode() if is_packed else None
+    if strides and (len(strides) != len(dims) or min(strides) < 0):
+        return None
     size, places = _BYTES[data_type], [0]
     for dim, step in zip(dims, strides or [prod(dims[at + 1 :]) for at in range(len(dims))], strict=True):
         places = [place + index * step for place in places for index in range(dim)]
     # No two elements overlap, except in a broadcast.
     repeats = prod(dim for dim, stride in zip(dims, strides or (), strict=False) if stride == 0)
-    if 1 + max(places, default=-1) != len(raw) // size or len(set(places)) * repeats != len(places):
+    if 1 + max(places, default=-1) != len(raw) / size or len(set(places)) * repeats != len(places):
         return None
     return b64encode(b"".join(raw[place * size : (place + 1) * size] for place in places)).decode()
 
@@ -212,7 +222,8 @@ def check_cases(cases: Iterable[Json]) -> Findings:
     """Compares known shapes with the plain reading, and others with instances; servers test queries with a layout."""
     wrong, loose, checked = dict[str, str](), dict[str, str](), 0
     for case in cases:
-        if "dataType" in case["question"]["data"] and is_known(case):
+        data = case["question"]["data"]
+        if "data" in data or ("dataType" in data and is_known(case)):
             continue
         for question in list_questions(case):
             checked += 1
@@ -226,7 +237,7 @@ def _check(case: Json, question: Json) -> instances.Findings:
     if is_known(question) and "expectedShape" not in question["question"]:
         plain = read_plainly(question)
         return instances.Findings("" if is_right(case, plain) else f"a plain reading returns {plain}")
-    if case["result"].get("rejection", {}).get("reason") in _BY_ITSELF:
+    if case["id"] in _SUMS or case["result"].get("rejection", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
     expected = read_answer(case["result"])
     answer = None

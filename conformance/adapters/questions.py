@@ -14,6 +14,9 @@ from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
+_MAX_LENGTH = 64
+"""The most characters of a name, and names of an expression."""
+_MAX_NAMES = 256
 _FACTOR = r"(?:\w+|\([^()]+\))(?:\^[0-9]+)?"
 _FACTORS = rf"{_FACTOR}(?: ?\* ?{_FACTOR})*"
 _PRODUCT = re.compile(rf"{_FACTORS}(?: ?/ ?(?:\w+|\({_FACTORS}\)))?")
@@ -55,8 +58,8 @@ class Question:
         strides: of the data, in elements; None: row-major.
         data_type: such as "f32"; None: any will do.
         payload: the bytes of the data, to be reshaped for real; None: only the shape is asked for.
-        is_malformed: whether an entry does not fit its number, or a coefficient or divisor is 0. No library has a form
-            for this.
+        is_malformed: whether an entry does not fit its number or its place, a coefficient or divisor is 0, or a name
+            or the number of names is beyond the limits of the messages. No library has a form for this.
     """
 
     operation: str
@@ -90,6 +93,13 @@ def read_question(query: Mapping[str, Any]) -> Question:
     question = query["question"]
     data, operation = question["data"], question["operation"].removeprefix("OPERATION_").lower()
     data_type = data.get("dataType", "").removeprefix("DATA_TYPE_").lower()
+    shapes = (
+        (data.get("shape"), "dims"),
+        (question.get("shape"), "items"),
+        (question.get("expectedShape"), "dims"),
+    )
+    entries = [entry for shape, _ in shapes for entry in (shape or {}).get("partial", [])]
+    names = [name for entry in entries for name in _list_names(entry)]
     return Question(
         operation=operation,
         data=tuple(data.get("dims", [])) if "data" in data else read_shape(data.get("shape")),
@@ -99,23 +109,27 @@ def read_question(query: Mapping[str, Any]) -> Question:
         strides=tuple(data["strides"]) if data.get("strides") else None,
         data_type=data_type or None,
         payload=b64decode(data["data"]) if "data" in data else None,
-        is_malformed=any(
-            _is_malformed(shape, key)
-            for shape, key in (
-                (data.get("shape"), "dims"),
-                (question.get("shape"), "items"),
-                (question.get("expectedShape"), "dims"),
-            )
-        ),
+        is_malformed=any(_is_malformed(shape, key) for shape, key in shapes) or len(names) > _MAX_NAMES,
     )
 
 
 def _is_malformed(shape: Mapping[str, Any] | None, numbers: str) -> bool:
     listed = dict(enumerate((shape or {}).get(numbers, [])))
-    return any(
-        listed.get(entry["index"]) != -1 or 0 in _list_factors(entry.get("expression", {}))
-        for entry in (shape or {}).get("partial", [])
+    entries = (shape or {}).get("partial", [])
+    indexes = [entry["index"] for entry in entries]
+    return indexes != sorted(set(indexes)) or any(
+        listed.get(entry["index"]) != -1
+        or 0 in _list_factors(entry.get("expression", {}))
+        or ("expression" in entry and not 1 <= len(_list_names(entry)) <= _MAX_LENGTH)
+        or any(not 1 <= len(name) <= _MAX_LENGTH or not name.isprintable() for name in _list_names(entry))
+        for entry in entries
     )
+
+
+def _list_names(entry: Mapping[str, Any]) -> list[str]:
+    expression = entry.get("expression", {})
+    symbols = [*expression.get("factors", []), *expression.get("divisors", [])]
+    return [symbol["name"] for symbol in (*symbols, *([entry["symbol"]] if "symbol" in entry else []))]
 
 
 def _list_factors(expression: Mapping[str, Any]) -> list[int]:

@@ -5,7 +5,13 @@ from itertools import islice
 
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.queries import DimLike, read_query
-from tensor_reshape.conformance.instances import find_outside, list_candidates, list_instances, list_names
+from tensor_reshape.conformance.instances import (
+    find_outside,
+    list_accepted,
+    list_candidates,
+    list_instances,
+    list_names,
+)
 from tensor_reshape.rules.dims import Interval
 from tensor_reshape.rules.questions import AnyQuestion
 
@@ -63,3 +69,12 @@ def test_candidates_include_values_directly_outside_expected_bounds():
 def test_candidates_of_unknown_rank_name_their_dims_by_position():
     values = [values for values, _ in list_candidates(read(None, [0]))]
     assert {tuple(one) for one in values} >= {(), ("data[0]",), ("data[0]", "data[1]")}
+
+
+def test_chosen_numbers_and_their_multiples_are_accepted_values():
+    assert {"N": 10**6 + 1} in list(list_accepted(read(["N"], [-1]), [10**6 + 1]))
+    assert {"N": 2 * 10**6 + 2, "M": 10**6 + 1} in list(list_accepted(read(["N"], ["M", 2]), [10**6 + 1]))
+    assert [values["N"] for values in list_accepted(read(["N:5..8"], [-1]), [6, 9])][:2] == [6, 5]
+    many = read([*(f"N{index}:3..9" for index in range(5)), 0], ["M:2..9000000", 0, 0, 0, 0, 0])
+    assert any(values["M"] == 10**6 for values in list_accepted(many, [10**6]))
+    assert list(list_accepted(read([4], ["M:2..9000000", 3]), [10**6])) == []

@@ -34,6 +34,10 @@ TWO = make_case(
 )
 LONG = make_case("partial/length", write_shape((128, 160)), data_shape=[2, 2, 8, (4, 5)], shape=[(0, None)])
 
+CONDITIONAL = [case for case in list_cases(["core"], ["conditions"]) if "answer" in case.right]
+UNLIMITED = ("divides-by-a-name", "max-of-a-product", "copied-divisor", "copied-divisor-cancels", "unknown-item")
+"""Cases with a name N that every limit is wrong for."""
+
 B = {"factors": [{"name": "b"}]}
 EVEN: Json = {"kind": "KIND_DIVIDES", "left": {"coefficient": 2}, "right": B}
 DONE = {"conditionsComplete": True}
@@ -182,6 +186,35 @@ def test_wrong_conditions_are_shown_with_the_values_that_contradict_them():
     four = halve({**EVEN, "left": {"coefficient": 4}}, **DONE)
     assert judge(DIVIDED, four).why == "the condition 4 divides b excludes b = 2, which is accepted"
     assert judge(DIVIDED, halve(**DONE)).why == "the conditions admit b = 1, which is rejected"
+
+
+def limit(name: str, **limits: int) -> Json:
+    return {"kind": "KIND_RANGE", "left": {"factors": [{"name": name}]}, **limits}
+
+
+@pytest.mark.parametrize("max_", [10, 100, 2**31 - 1, 2**53, 2**62])
+def test_limits_that_no_accepted_case_has_are_wrong(max_: int):
+    free = make_case("conditions/free", write_shape("N", conditions=[], **DONE), data_shape=["N"], shape=[-1])
+    assert judge(free, write_shape("N", conditions=[limit("N", max=max_)], **DONE)).verdict == "wrong_shape"
+    assert judge(free, write_shape("N", conditions=[limit("N", max=2**63 - 1)], **DONE)).verdict == "agrees"
+    assert judge(DIVIDED, halve(EVEN, limit("b", max=max_), **DONE)).verdict == "wrong_shape"
+    for case in (one for one in CONDITIONAL if one.id.split("/")[1] in UNLIMITED):
+        answer = case.right["answer"]
+        limited = {**answer, "conditions": [*answer["conditions"], limit("N", max=max_)]}
+        assert judge(case, {"answer": limited}).verdict == "wrong_shape", case.id
+
+
+def test_scaled_limits_and_divisors_beyond_usual_candidates_are_wrong():
+    (divided,) = (case for case in CONDITIONAL if case.id == "conditions/divides-by-a-name@reshape")
+    answer, n = divided.right["answer"], [{"name": "N"}]
+    for more in (
+        {"kind": "KIND_RANGE", "left": {"coefficient": 4, "factors": n}, "max": 2**63 - 1},
+        {"kind": "KIND_RANGE", "left": {"factors": n, "divisor": 1000}, "max": 7},
+        {"kind": "KIND_RANGE", "left": {"factors": [*n, *n]}, "max": 2**40},
+        {"kind": "KIND_DIVIDES", "left": {"factors": [{"name": "M"}]}, "right": {"coefficient": 5040}},
+    ):
+        wrong = {**answer, "conditions": [*answer["conditions"], more]}
+        assert judge(divided, {"answer": wrong}).verdict == "wrong_shape", more
 
 
 def test_correct_conformance_results_have_no_differences():

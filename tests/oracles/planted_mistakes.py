@@ -1,7 +1,8 @@
 """Mistakes of the kind that programmers make, planted in the second implementation one at a time.
 
-Each line of `planted_mistakes.jsonl` is a mistake. A random search, which knew nothing of the conformance suite, found
-its `query`: the smallest of 35,000 queries for which the implementation and the mistaken one have different answers.
+Each line of `planted_mistakes.jsonl` is a mistake. For the first sixty, a random search, which knew nothing of the
+conformance suite, found the `query`: the smallest of 35,000 queries for which the implementation and the mistaken one
+have different answers. The others are mistakes that the suite did not find once. Their queries are those of its cases.
 """
 
 import json

@@ -5,6 +5,7 @@ it. It imports nothing of the product. Its answers about partial shapes may be w
 `planted_mistakes` changes the text of this file.
 """
 
+import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,6 +91,7 @@ class System:
         self.equations: list[Equation] = []
         self.ranges: list[tuple[Product, Bounds]] = []
         self.is_complete = True
+        self.names = 0
 
     def declare(self, text: str, bounds: Bounds, *, is_hidden: bool = False) -> Product:
         self.bounds.setdefault(text, ANY)
@@ -287,6 +289,8 @@ def _answer(question: Json) -> Json:
     if not accepted:
         raise found[0]  # type: ignore[misc] # nothing but errors was found
     if "data" in data:
+        if target is None or target.get("partial") or "shape" not in question:
+            raise ValueError("the requested shape is not known")
         dims = accepted[0]["answer"].get("shape", {}).get("dims", [])
         return {"output": {"dataType": data["dataType"], "dims": dims, "data": _execute(data)}}
     return accepted[0] if len(accepted) == 1 else _unite([one["answer"]["shape"] for one in accepted])
@@ -355,7 +359,9 @@ def _read_bounds(entry: Json) -> Bounds:
 
 def _read_entries(shape: Json, key: str) -> dict[int, Json]:
     entries = {entry["index"]: entry for entry in shape.get("partial", [])}
-    numbers = shape.get(key, [])
+    numbers, indexes = shape.get(key, []), [entry["index"] for entry in shape.get("partial", [])]
+    if indexes != sorted(set(indexes)):
+        raise ValueError("the entries do not ascend")
     if any(index >= len(numbers) or numbers[index] != -1 for index in entries):
         raise ValueError("an entry does not belong to a -1")
     return entries
@@ -371,15 +377,22 @@ def _read_entry(system: System, entry: Json, position: str) -> Product:
 
 
 def _read_symbol(system: System, symbol: Json) -> Product:
-    if not symbol["name"]:
-        raise ValueError("a name is empty")
-    return system.declare(symbol["name"], _read_bounds(symbol.get("bounds", {})))
+    text, (low, high) = symbol["name"], _read_bounds(symbol.get("bounds", {}))
+    system.names += 1
+    if not 1 <= len(text) <= 64 or not text.isprintable() or system.names > 256:
+        raise ValueError("a name is too long, or not printable, or there are too many names")
+    words = text.split(" + ")
+    if all(re.fullmatch("[A-Za-z0-9_]+", word) for word in words):  # no word of a sum is below 0
+        low = max(low, sum(int(word) for word in words if word.isdecimal()) if len(words) > 1 else 0)
+    return system.declare(text, (low, high))
 
 
 def _read_expression(system: System, expression: Json) -> Product:
     coefficient, divisor = expression.get("coefficient", 1), expression.get("divisor", 1)
     if not 1 <= coefficient <= MAX or not 1 <= divisor <= MAX:
         raise ValueError("a factor is not from 1 to 2^63 - 1")
+    if not 1 <= len(expression.get("factors", [])) + len(expression.get("divisors", [])) <= 64:
+        raise ValueError("an expression does not have 1 to 64 names")
     above = [_read_symbol(system, symbol) for symbol in expression.get("factors", [])]
     below = [_read_symbol(system, symbol) for symbol in expression.get("divisors", [])]
     for one in below:
@@ -568,7 +581,7 @@ def _execute(data: Json) -> str:
             raise ValueError("the number of bytes is wrong")
         return b64encode(raw).decode()
     size = bits // 8
-    if strides is None:
+    if not strides:
         strides = [prod(dims[index + 1 :]) for index in range(len(dims))]
     if len(strides) != len(dims) or any(stride < 0 for stride in strides):
         raise ValueError("the strides are not valid")

@@ -73,7 +73,10 @@ def _make_array(question: Question) -> np.ndarray[Any, Any]:
         except ValueError as error:
             raise Rejected(str(error)) from error
     try:
-        return as_strided(np.zeros(1, helper.tensor_dtype_to_np_dtype(element_type)), dims, [0] * len(dims))
+        data_type = np.dtype(helper.tensor_dtype_to_np_dtype(element_type))
+        # numpy has no strided view of some types that are not its own.
+        element = np.zeros(1, data_type).view(f"V{data_type.itemsize}")
+        return as_strided(element, dims, [0] * len(dims)).view(data_type)
     except ValueError as error:
         raise Unsupported("numpy has no array of that shape.") from error
 

@@ -15,7 +15,7 @@ Invariants:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -32,6 +32,7 @@ _MAX_VALUES = 48
 _MAX_HINTS = 64
 _RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
 _NEAR = 6  # this many values are tried at each end of the bounds of a dim
+_MAX_CHOSEN = 800  # this many queries are tried with chosen numbers
 
 
 class Instance(NamedTuple):
@@ -91,6 +92,15 @@ class _InstanceSearch:
         return values if len(values) <= _MAX_VALUES else [*values[: _MAX_VALUES // 2], *values[-_MAX_VALUES // 2 :]]
 
 
+class _ChosenSearch(_InstanceSearch):
+    """A search that tries only the hints, in their order, and the least value."""
+
+    def list_values(self, bounds: Interval) -> Sequence[int]:
+        """Returns the values to try within bounds."""
+        values = dict.fromkeys((*self.hints[:2], bounds.min, *self.hints[2:]))
+        return [value for value in values if bounds.holds(value)][:_MAX_VALUES]
+
+
 def list_names(question: AnyQuestion) -> frozenset[str]:
     """Returns the names in a query."""
     return frozenset(_find_names(question))
@@ -118,6 +128,42 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
             expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
             if all(one is None or one.evaluate(names) is not None for one in expressions):
                 yield _list_values(question, candidate, names), _build_instance(candidate) is not None
+
+
+def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapping[str, int]]:
+    """Yields values of the unknown dims of a query that the rules accept, and which are among the chosen numbers.
+
+    Multiples of the chosen numbers for numbers of the query are tried, too. If many dims are unknown, each one has only
+    the first of these numbers, so that the search is short.
+    """
+    factors = sorted({end for dim in _list_dims(question) for end in find_bounds(dim) if end and 1 < end <= _MAX_HINTS})
+    multiples = [
+        value
+        for one in chosen
+        for factor in factors
+        for value in (-(-one // factor) * factor, one * factor, one // factor)
+    ]
+    search = _ChosenSearch([*dict.fromkeys((*chosen[:2], 1, 2, *multiples, *chosen, *factors))], _MAX_CHOSEN)
+    for ranked in _list_ranked(question):
+        unnamed = [
+            dim for dim in _list_dims(ranked) if dim is None or (isinstance(dim, Dim) and dim.expression is None)
+        ]
+        unknown = len(_find_names(ranked)) + len(unnamed)
+        most = max(2, int(_MAX_CHOSEN ** (1 / max(unknown, 1))))
+        for candidate in _choose_values(ranked, search, most):
+            if _build_instance(candidate) is not None:
+                names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
+                yield _list_values(question, candidate, names)
+
+
+def _choose_values(question: AnyQuestion, search: _InstanceSearch, most: int) -> Iterator[AnyQuestion]:
+    """Yields a query with numbers for its unknown values, at most `most` accepted numbers for each of them."""
+    alternatives = next(_list_alternatives(question, search), None)
+    if alternatives is None:
+        yield question
+        return
+    for alternative in islice((one for one in alternatives if search.accepts(one)), most):
+        yield from _choose_values(alternative, search, most)
 
 
 def _list_outside(bounds: Interval) -> Iterator[int]:

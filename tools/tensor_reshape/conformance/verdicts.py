@@ -14,11 +14,18 @@ Invariants:
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
+from math import isqrt
 from typing import Any, NamedTuple, TypeAlias
 
 from tensor_reshape.conformance.cases import Case, read_case_question
-from tensor_reshape.conformance.instances import find_outside, list_candidates, list_instances, list_names
+from tensor_reshape.conformance.instances import (
+    find_outside,
+    list_accepted,
+    list_candidates,
+    list_instances,
+    list_names,
+)
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import (
     ANY,
@@ -41,6 +48,7 @@ from tensor_reshape.wire.json_messages import Json, read_message
 
 _MAX_INSTANCES = 200
 _MAX_CANDIDATES = 3000
+_MAX_BEYOND = 24
 MAX_QUOTED = 200
 NO_CONDITIONS = "The answer has no conditions."
 """The explanation for an answer that has the right shape, but not the conditions for which the case asks."""
@@ -251,7 +259,11 @@ def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iter
         return
     candidates = list(islice(list_candidates(read_case_question(case.query)), _MAX_CANDIDATES))
     accepted = [values for values, is_accepted in candidates if is_accepted]
-    broken = next(((one, values) for values in accepted for one in have if not _holds(one, values)), None)
+    # If an answer limits a dim, the values just beyond the limit show whether it may be limited.
+    beyond = [value for one in have if one not in right.conditions for value in _list_beyond(one)]
+    extra = list_accepted(read_case_question(case.query), [*dict.fromkeys(beyond)][:_MAX_BEYOND]) if beyond else ()
+    tried = chain(accepted, extra)
+    broken = next(((one, values) for values in tried for one in have if not _holds(one, values)), None)
     if broken is not None:
         text = f"the condition {str(broken[0])[:100]} excludes {_format(broken[1])}, which is accepted"
         yield Judgement(CaseVerdict.WRONG_SHAPE, text)
@@ -272,6 +284,22 @@ def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iter
         yield Judgement(verdict, f"the conditions admit {_format(admitted)}, which is rejected")
     elif right.conditions_complete and not answer.conditions_complete:
         yield Judgement(CaseVerdict.WEAKER, "the conditions are complete, but conditionsComplete is false")
+
+
+def _list_beyond(condition: Condition) -> Iterator[int]:
+    """Yields values of a name that a condition may exclude: just beyond its range, or that are not its numbers."""
+    left = condition.left
+    for end, step in ((condition.max, 1), (condition.min, -1)):
+        if end is not None and (end + step) >= 0:
+            value = -(-(end + step) * left.divisor // max(left.coefficient, 1))
+            yield value
+            yield from (value + near * step for near in (1, 2) if value + near * step >= 0)
+            if len(left.factors) > 1:
+                root = isqrt(value)
+                yield from (root, root + 1)
+    for product in (left, condition.right):
+        if condition.right is not None and product is not None and product.coefficient > 1:
+            yield from (product.coefficient, 2 * product.coefficient, product.coefficient + 1)
 
 
 def _holds(condition: Condition, values: Mapping[str, int]) -> bool:
