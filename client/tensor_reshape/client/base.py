@@ -37,10 +37,12 @@ from tensor_reshape.client.contexts import (
     Metadata,
     find_trace_reader,
 )
+from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
 from tensor_reshape.client.options import (
     MAX_CHUNK_BYTES,
+    MAX_CONNECTIONS,
     ChannelOptions,
     Endpoint,
     check_settings,
@@ -100,13 +102,14 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        connections: int = 1,
         compression: grpc.Compression | None = None,
         options: ChannelOptions = (),
         interceptors: Sequence[AnyInterceptor] = (),
         tracing: bool = False,
         grpc_api: GrpcApi = "auto",
     ) -> None:
-        """Creates the channel, which connects with the first call.
+        """Creates the channels, which connect with the first calls.
 
         Args:
             target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
@@ -123,6 +126,9 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
             inline_max_bytes: arrays up to this size are sent in one message, and larger arrays as a stream. The option
                 `transfer` of a call overrides this choice.
             chunk_bytes: size of each message of a stream in bytes.
+            connections: number of channels, from 1 to 64, which calls use by turns. Each has its own connection to
+                each server. Several help if the server has several workers, because a worker serves whole connections.
+                A server counts the quotas of a caller in each worker, so more connections may also mean a larger quota.
             compression: gRPC compression of requests (gzip or deflate). Compression only helps on slow networks.
             options: gRPC channel arguments. These arguments override the channel arguments of the SDK.
                 The argument `grpc.service_config` replaces the SDK's load balancing and health checking.
@@ -145,7 +151,11 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         self._inline_max_bytes = check_size(inline_max_bytes, "inline_max_bytes")
         self._chunk_bytes = check_size(chunk_bytes, "chunk_bytes", MAX_CHUNK_BYTES)
         self._settings = check_settings(options, compression, interceptors)
-        self._open(check_grpc_api(grpc_api))
+        if check_size(connections, "connections", MAX_CONNECTIONS) > 1:
+            # otherwise, channels with the same options and target would share one connection
+            own = [("grpc.use_local_subchannel_pool", 1), *self._settings.options]
+            self._settings = self._settings._replace(options=own)
+        self._open(connections, check_grpc_api(grpc_api))
 
     def __repr__(self) -> str:
         """The target and state of the client, without credentials."""
@@ -162,8 +172,8 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         raise TypeError(message)
 
     @abstractmethod
-    def _open(self, grpc_api: GrpcApi) -> None:
-        """Creates the channel, which connects with the first call."""
+    def _open(self, connections: int, grpc_api: GrpcApi) -> None:
+        """Creates the channels, which connect with the first calls."""
 
     @abstractmethod
     async def _send(
@@ -189,7 +199,7 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
 
     @abstractmethod
     def _find_state(self) -> grpc.ChannelConnectivity | None:
-        """Returns the state of the channel, or None if the state is unknown."""
+        """Returns the state of the channel for the next call, or None if the state is unknown."""
 
     async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
         return self._explain_loss(error)
@@ -286,8 +296,12 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         call = find_call(arguments, self._inline_max_bytes, how) if not how or how.keys() <= FAST_OPTIONS else None
         if call is not None:
             return call
+        is_view = how.get("transfer") == "view"
+        device_array = DeviceArray.find(arguments.array, how.get("like")) if is_view else None
+        if device_array is not None:
+            arguments = arguments._replace(array=device_array.stand_in)
         plan = plan_reshape(arguments)
-        delivery = Delivery(plan, how, self._inline_max_bytes)
+        delivery = Delivery(plan, how, self._inline_max_bytes, device_array)
         if delivery.way == "stream":
             return lambda: StreamTransfer(plan, delivery, self._chunk_bytes)
         if delivery.way == "view":
