@@ -86,7 +86,7 @@ def test_array_on_a_device_needs_a_view_and_its_own_framework(client: Client, re
             client.reshape(array, [2, 3], special_zero=False, **how)
 
 
-def test_strided_array_on_a_device_is_copied_only_if_the_caller_allows_it(client: Client, remote: ModuleType):
+def test_strided_array_on_a_device_is_copied_if_allowed(client: Client, remote: ModuleType):
     array: Any = Remote(np.arange(6, dtype=np.int32).reshape(2, 3).T, remote)
     copied = client.reshape(array, [-1], special_zero=False, transfer="view", like=array)
     assert copied.hidden.tolist() == [0, 3, 1, 4, 2, 5]
@@ -95,7 +95,7 @@ def test_strided_array_on_a_device_is_copied_only_if_the_caller_allows_it(client
     assert (caught.value.reason, caught.value.field) == (Reason.VIEW_IMPOSSIBLE, "data.strides")
 
 
-def test_rejected_shape_of_an_array_on_a_device_has_the_error_of_the_rules(client: Client, remote: ModuleType):
+def test_rejected_view_on_a_device_has_the_error_of_the_rules(client: Client, remote: ModuleType):
     array: Any = Remote(np.arange(6, dtype=np.int32), remote)
     with pytest.raises(InvalidRequestError) as caught:
         client.reshape(array, [4, -1], special_zero=False, transfer="view", like=array)
