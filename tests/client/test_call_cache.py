@@ -71,7 +71,7 @@ def respond(array: Array, dims: Sequence[int], data_type: DataType = DataType.F3
 @pytest.fixture(autouse=True)
 def caches(monkeypatch: pytest.MonkeyPatch) -> dict[str, RecentCache[Any, Any]]:
     """Replaces the caches by empty ones, which are so small that they drop entries while other threads use them."""
-    caches = {name: RecentCache[Any, Any](64 << 10, 8192) for name in ("_cache", "_views", "_queries")}
+    caches = {name: RecentCache[Any, Any](128 << 10, 32 << 10) for name in ("_cache", "_views", "_queries")}
     for name, cache in caches.items():
         monkeypatch.setattr(call_cache, name, cache)
     return caches

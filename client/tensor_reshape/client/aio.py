@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import cache, partial
-from itertools import cycle
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, Unpack, overload
 
@@ -40,6 +39,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, Pauses, ReshapeOptions, StreamTransfer
+from tensor_reshape.client.turns import Turns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -74,7 +74,7 @@ class _End(NamedTuple):
 _Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
-class AsyncClient(BaseClient[AsyncInterceptor]):
+class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
     """An asyncio client that reshapes arrays on a server.
 
     An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
@@ -120,7 +120,7 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
         for call in list(self._streams):
             # In some releases of grpc.aio, closing a channel does not end its streams, so each call is cancelled.
             call.cancel()
-        await asyncio.gather(*(channel.close() for channel in self._channels))
+        await asyncio.gather(*(channel.close() for channel in self._turns.channels))
 
     @overload
     async def static_reshape(
@@ -255,7 +255,7 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
         self._endpoint.require_open()
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.gather(*(channel.channel_ready() for channel in self._channels))
+                await asyncio.gather(*(channel.channel_ready() for channel in self._turns.channels))
         except TimeoutError:
             message, fault = f"no server was ready within {seconds} seconds", await self._find_fault()
             raise UnavailableError("; ".join(filter(None, (message, fault))), grpc.StatusCode.UNAVAILABLE) from None
@@ -267,8 +267,8 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
         except RuntimeError:
             message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
             raise RuntimeError(message) from None
-        self._channels = [self._open_channel(avoid_unhealthy=True) for _ in range(connections)]
-        self._take_turn: Callable[[], grpc.aio.Channel] = cycle(self._channels).__next__
+        channels = [self._open_channel(avoid_unhealthy=True) for _ in range(connections)]
+        self._turns = Turns(channels, lambda channel: channel.get_state())
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
         # The gRPC methods are cached, because creating a method object takes several microseconds.
         self._find_method: _FindMethod = cache(lambda channel, path: channel.unary_unary(path))
@@ -297,10 +297,15 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
                 raise advise(error, call.method) from error.__cause__
 
     async def _send(
-        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+        self,
+        call: PreparedCall[AnyResponse],
+        context: ClientContext,
+        *,
+        waits: bool | None = None,
+        channel: grpc.aio.Channel | None = None,
     ) -> bytes:
         seconds, metadata = self._endpoint.begin_attempt(context)
-        method = self._find_method(self._take_turn(), call.method)
+        method = self._find_method(channel or self._turns.take(), call.method)
         sent = method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=waits)
         return await _explain(sent)
 
@@ -313,16 +318,13 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    def _find_state(self) -> grpc.ChannelConnectivity:
-        return self._take_turn().get_state()
-
     async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
         # This function runs on a thread, because it blocks.
         return await asyncio.to_thread(self._explain_loss, error) if isinstance(error, UnavailableError) else error
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         seconds, metadata = self._endpoint.begin_attempt(context)
-        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._take_turn().stream_stream(STREAM_RESHAPE.path)
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._turns.take().stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=seconds, metadata=metadata)
         sender: asyncio.Task[None] | None = None
         ends: _Ends = asyncio.Queue()

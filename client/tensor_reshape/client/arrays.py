@@ -98,9 +98,8 @@ def is_torch_tensor(value: object) -> bool:
 def is_on_device(array: object) -> bool:
     """Whether an array is in memory that this process cannot read."""
     if is_torch_tensor(array):
-        return not any(has_trouble(array) for has_trouble, state, _ in _TROUBLES if state != _ON_DEVICE) and (
-            not array.is_cpu  # type: ignore[attr-defined]
-        )
+        found = next((state for has_trouble, state, _ in _TROUBLES if has_trouble(array)), "")
+        return found == _ON_DEVICE
     device = _find_device(array)
     return device is not None and device not in _HOST_MEMORY
 

@@ -60,12 +60,14 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
+from tensor_reshape.client.turns import Turns
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 from tensor_reshape.wire.servers import HealthStatus
 
 AnyInterceptor = TypeVar("AnyInterceptor")
+AnyChannel = TypeVar("AnyChannel")
 
 MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
 """A function that returns a new transfer.
@@ -87,8 +89,10 @@ def run_now(work: Coroutine[Any, Any, AnyResult]) -> AnyResult:
     raise RuntimeError("a coroutine of the blocking client suspended")
 
 
-class BaseClient(ABC, Generic[AnyInterceptor]):
+class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
     """The base class of `Client` and `AsyncClient`."""
+
+    _turns: Turns[AnyChannel]
 
     def __init__(  # noqa: PLR0913 - each option has its name
         self,
@@ -177,9 +181,14 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
 
     @abstractmethod
     async def _send(
-        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+        self,
+        call: PreparedCall[AnyResponse],
+        context: ClientContext,
+        *,
+        waits: bool | None = None,
+        channel: AnyChannel | None = None,
     ) -> bytes:
-        """Sends a call once and returns its response.
+        """Sends a call once and returns its response. If `channel` is None, the call uses the next channel.
 
         If no server is connected, the call waits or fails at once. If `waits` is None, a service config of the caller
         decides, and by default the call fails.
@@ -197,15 +206,12 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
     async def _sleep(self, seconds: float) -> None:
         """Waits."""
 
-    @abstractmethod
-    def _find_state(self) -> grpc.ChannelConnectivity | None:
-        """Returns the state of the channel for the next call, or None if the state is unknown."""
-
     async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
         return self._explain_loss(error)
 
-    async def _check_health(self, seconds: float | None, *, waits: bool) -> None:
-        await self._send(build_health_check(SERVICE), ClientContext(Deadline(seconds), ()), waits=waits)
+    async def _check_health(self, seconds: float | None, *, waits: bool, channel: AnyChannel | None = None) -> None:
+        context = ClientContext(Deadline(seconds), ())
+        await self._send(build_health_check(SERVICE), context, waits=waits, channel=channel)
 
     async def _request_health(self, service: str, timeout: float | None, options: CallOptions) -> HealthStatus:
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
@@ -271,10 +277,10 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         """
         if self._endpoint.budget.is_closed:
             return ""
-        state = self._find_state()
+        channel, state = self._turns.find_lost()
         if state in (None, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
             try:
-                await self._check_health(FAULT_SECONDS, waits=False)
+                await self._check_health(FAULT_SECONDS, waits=False, channel=channel)
             except TensorReshapeError as error:
                 return describe_fault(await self._explain_failure(error))
         return describe_wait(state, self._endpoint.target)

@@ -14,9 +14,10 @@ Several threads may look up and create cache entries at the same time. If two th
 entries are equal.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,7 +57,8 @@ _VIEW_OPTIONS = CALL_OPTIONS | {"transfer"}
 _MAX_CACHE_BYTES = 14 << 20
 _MAX_ENTRY_BYTES = 8192
 _OBJECT_BYTES = 600  # this is the measured size in bytes of a cache key and its entry, without the message headers
-_DECODED = 8  # a decoded response takes this many times the memory of its bytes
+_QUERY_BYTES = 1600  # the same size for a query of numbers and its answer
+_DECODED = 70  # an answer takes about this many times the memory of its bytes, most of it for names
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
@@ -136,8 +138,8 @@ class CachedQuery(NamedTuple):
     answer: InferredShape
 
     def read(self, raw: bytes) -> InferredShape:
-        """Returns the answer of a response."""
-        return self.answer if raw == self.response else self.call.decode(raw)
+        """Returns the answer of a response. Each caller gets an object of its own."""
+        return copy(self.answer) if raw == self.response else self.call.decode(raw)
 
     def view(self, array: Array, raw: bytes) -> Array:
         """Returns a read-only view of an array with the answered shape."""
@@ -151,7 +153,7 @@ class CachedQuery(NamedTuple):
 
 _QUERY_OPTIONS = CALL_OPTIONS | {"special_zero", *ShapeOptions.__annotations__}
 _views: RecentCache[_Key, CachedQuery] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
-_queries: RecentCache[Hashable, CachedQuery] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
+_queries: RecentCache[tuple[Any, ...], CachedQuery] = RecentCache(_MAX_CACHE_BYTES, 4 * _MAX_ENTRY_BYTES)
 
 
 def find_query(
@@ -166,20 +168,27 @@ def find_query(
     cached = None if key is None else _queries[key]
     if cached is not None:
         return cached.call._replace(decode=cached.read)
-    call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
     if key is None:
-        return call
+        return build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+    # The call is built from the copies in the key, because another thread may change the lists of the caller.
+    data_shape, shape, expected, *_ = key
+    if expected is not None:
+        more = {**more, "expected_shape": expected}
+    call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
 
     def read(raw: bytes) -> InferredShape:
         answer = call.decode(raw)
-        _queries.keep(key, CachedQuery(call, raw, answer), _OBJECT_BYTES + len(call.request) + _DECODED * len(raw))
-        return answer
+        _queries.keep(key, CachedQuery(call, raw, answer), _QUERY_BYTES + len(call.request) + _DECODED * len(raw))
+        return copy(answer)
 
     return call._replace(decode=read)
 
 
-def _find_query_key(shapes: Iterable[Sequence[DimLike] | None], more: Mapping[str, object]) -> Hashable | None:
-    """Returns the cache key of a query. The result is None if an argument has a type for which == may not be exact."""
+def _find_query_key(shapes: Iterable[Sequence[DimLike] | None], more: Mapping[str, object]) -> tuple[Any, ...] | None:
+    """Returns the cache key of a query, which begins with the shapes.
+
+    The result is None if an argument has a type for which == may not be exact.
+    """
     if not more.keys() <= _QUERY_OPTIONS:
         return None
     sides = list[tuple[DimLike, ...] | None]()
@@ -297,7 +306,7 @@ def _cache_view(key: _Key, array: Array) -> CachedQuery | None:
         return None
     call, answer = plan.build_infer(), answer_question(ShapeRequest(plan.question))
     cached = CachedQuery(call, encode_infer_response(answer), InferredShape(answer))
-    _views.keep(key, cached, _OBJECT_BYTES + len(call.request) + len(cached.response))
+    _views.keep(key, cached, _QUERY_BYTES + len(call.request) + len(cached.response))
     return cached
 
 

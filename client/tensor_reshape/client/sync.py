@@ -1,6 +1,6 @@
 """The blocking client.
 
-Any thread may make calls with the same client. Threads share the channel, which grpc allows, and the `RetryBudget`,
+Any thread may make calls with the same client. Threads share the channels, which grpc allows, and the `RetryBudget`,
 which a lock protects.
 """
 
@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from functools import cached_property, partial
-from itertools import cycle
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, Unpack, overload
 
@@ -43,6 +42,7 @@ from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.client.transports import StartedCall, Transport
+from tensor_reshape.client.turns import Turns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -58,7 +58,7 @@ _Started: TypeAlias = tuple[PreparedCall[ShapeAnswers], StartedCall]
 _PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
 
-class Client(BaseClient[BlockingInterceptor]):
+class Client(BaseClient[BlockingInterceptor, Transport]):
     """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
@@ -105,7 +105,7 @@ class Client(BaseClient[BlockingInterceptor]):
         # After a fork, the channels belong to the parent process, so this process does not close them. The child
         # process has no gRPC threads that could close the channels.
         if not self._endpoint.is_foreign:
-            for transport in self._transports:
+            for transport in self._turns.channels:
                 transport.close()
         # Submitted calls that have not started are not cancelled, because a cancelled future does not always wake the
         # code that waits for it. Instead, these calls start and fail, because the client is closed.
@@ -309,7 +309,7 @@ class Client(BaseClient[BlockingInterceptor]):
         """
         seconds = self._endpoint.choose_timeout(timeout)
         deadline = Deadline(seconds)
-        while not all(self._is_ready(deadline) for _ in self._transports):
+        while not all(self._is_ready(deadline, transport) for transport in self._turns.channels):
             if deadline.is_within(_PAUSE_SECONDS):
                 message = f"no server was ready within {seconds} seconds"
                 message = "; ".join(filter(None, (message, run_now(self._find_fault()))))
@@ -340,8 +340,8 @@ class Client(BaseClient[BlockingInterceptor]):
 
     def _open(self, connections: int, grpc_api: GrpcApi) -> None:
         self._grpc_api = grpc_api
-        self._transports = [self._open_transport(avoid_unhealthy=True) for _ in range(connections)]
-        self._take_turn: Callable[[], Transport] = cycle(self._transports).__next__
+        transports = [self._open_transport(avoid_unhealthy=True) for _ in range(connections)]
+        self._turns = Turns(transports, lambda transport: transport.find_state())
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
@@ -358,15 +358,15 @@ class Client(BaseClient[BlockingInterceptor]):
             with context:
                 raise advise(error, call.method) from error.__cause__
 
-    def _is_ready(self, deadline: Deadline) -> bool:
-        """Waits for a server that reports SERVING on the next channel.
+    def _is_ready(self, deadline: Deadline, transport: Transport) -> bool:
+        """Waits for a server that reports SERVING.
 
         The method returns False if the deadline passed, or if the server was lost during the check.
         """
         try:
             # The channel sends no call before a server reports SERVING, so a server is also ready if it rejects the
             # health call.
-            run_now(self._check_health(deadline.remaining_seconds, waits=True))
+            run_now(self._check_health(deadline.remaining_seconds, waits=True, channel=transport))
         except (CallTimeoutError, UnavailableError):
             return False
         except TensorReshapeError:
@@ -375,9 +375,6 @@ class Client(BaseClient[BlockingInterceptor]):
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-    def _find_state(self) -> grpc.ChannelConnectivity | None:
-        return self._take_turn().find_state()
 
     def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
         endpoint, (options, compression, interceptors) = self._endpoint, self._settings
@@ -389,7 +386,7 @@ class Client(BaseClient[BlockingInterceptor]):
         try:
             # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at
             # once, and `retries` plans how long to wait.
-            raw = self._take_turn().send(call.method, call.request, seconds, metadata)
+            raw = self._turns.take().send(call.method, call.request, seconds, metadata)
         except TensorReshapeError as error:
             # `Attempts` is created only after a failure, because most calls need only one attempt.
             attempts = Attempts(self._endpoint.budget, context.deadline)
@@ -400,9 +397,14 @@ class Client(BaseClient[BlockingInterceptor]):
         return run_now(self._repeat(partial(self._send, call, context), attempts))
 
     async def _send(
-        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+        self,
+        call: PreparedCall[AnyResponse],
+        context: ClientContext,
+        *,
+        waits: bool | None = None,
+        channel: Transport | None = None,
     ) -> bytes:
-        transport = self._take_turn()
+        transport = channel or self._turns.take()
         send = transport.send_when_ready if waits else transport.send
         return send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
@@ -413,7 +415,7 @@ class Client(BaseClient[BlockingInterceptor]):
     def _start(self, call: PreparedCall[ShapeAnswers], context: ClientContext) -> _Started:
         # The call is started without waiting for its response, so several calls of a batch run at the same time without
         # a thread for each.
-        return call, self._take_turn().start(call.method, call.request, *self._endpoint.begin_attempt(context))
+        return call, self._turns.take().start(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
@@ -430,7 +432,7 @@ class Client(BaseClient[BlockingInterceptor]):
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         # Without `closing`, a stream that the caller does not read to its end would stay open.
-        with closing(self._take_turn().exchange(transfer, *self._endpoint.begin_attempt(context))) as answers:
+        with closing(self._turns.take().exchange(transfer, *self._endpoint.begin_attempt(context))) as answers:
             for raw in answers:
                 transfer.receive(raw)
                 attempts.record_progress()
