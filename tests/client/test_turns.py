@@ -12,7 +12,7 @@ import pytest
 from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import UnavailableError
-from tensor_reshape.client.turns import Turns
+from tensor_reshape.client.turns import ChannelTurns
 from waits import await_that
 
 State = grpc.ChannelConnectivity
@@ -115,14 +115,14 @@ def test_wait_for_all_connections_names_the_cause_of_the_lost_one(kind: str, ser
 
 def test_lost_channels_get_no_turn_unless_all_are_lost():
     states: dict[str, State | None] = {"a": State.READY, "b": State.IDLE, "c": State.TRANSIENT_FAILURE, "d": None}
-    turns = Turns(list(states), states.__getitem__)
+    turns = ChannelTurns(list(states), states.__getitem__)
     assert [turns.take() for _ in range(7)] == ["a", "b", "d", "a", "b", "d", "a"]
     assert turns.find_lost() == ("c", State.TRANSIENT_FAILURE)
-    lost = Turns(list(states), lambda _: State.TRANSIENT_FAILURE)
+    lost = ChannelTurns(list(states), lambda _: State.TRANSIENT_FAILURE)
     assert {lost.take() for _ in range(4)} == set(states)
 
 
 def test_lone_channel_gets_each_turn():
-    lone = Turns(["a"], lambda _: State.TRANSIENT_FAILURE)
+    lone = ChannelTurns(["a"], lambda _: State.TRANSIENT_FAILURE)
     assert [lone.take(), lone.take()] == ["a", "a"]
-    assert Turns(["a", "b"], lambda _: State.READY).find_lost() == ("a", State.READY)
+    assert ChannelTurns(["a", "b"], lambda _: State.READY).find_lost() == ("a", State.READY)

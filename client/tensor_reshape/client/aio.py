@@ -39,7 +39,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, Pauses, ReshapeOptions, StreamTransfer
-from tensor_reshape.client.turns import Turns
+from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -268,7 +268,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
             message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
             raise RuntimeError(message) from None
         channels = [self._open_channel(avoid_unhealthy=True) for _ in range(connections)]
-        self._turns = Turns(channels, lambda channel: channel.get_state())
+        self._turns = ChannelTurns(channels, lambda channel: channel.get_state())
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
         # The gRPC methods are cached, because creating a method object takes several microseconds.
         self._find_method: _FindMethod = cache(lambda channel, path: channel.unary_unary(path))

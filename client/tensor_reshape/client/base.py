@@ -60,7 +60,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
-from tensor_reshape.client.turns import Turns
+from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
@@ -92,7 +92,7 @@ def run_now(work: Coroutine[Any, Any, AnyResult]) -> AnyResult:
 class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
     """The base class of `Client` and `AsyncClient`."""
 
-    _turns: Turns[AnyChannel]
+    _turns: ChannelTurns[AnyChannel]
 
     def __init__(  # noqa: PLR0913 - each option has its name
         self,

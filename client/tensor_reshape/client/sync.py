@@ -42,7 +42,7 @@ from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.client.transports import StartedCall, Transport
-from tensor_reshape.client.turns import Turns
+from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -341,7 +341,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
     def _open(self, connections: int, grpc_api: GrpcApi) -> None:
         self._grpc_api = grpc_api
         transports = [self._open_transport(avoid_unhealthy=True) for _ in range(connections)]
-        self._turns = Turns(transports, lambda transport: transport.find_state())
+        self._turns = ChannelTurns(transports, lambda transport: transport.find_state())
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)

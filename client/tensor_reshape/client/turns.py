@@ -11,7 +11,7 @@ Channel = TypeVar("Channel")
 _LOST = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 
-class Turns(Generic[Channel]):
+class ChannelTurns(Generic[Channel]):
     """The channels of a client, each with its own connections. Threads may share this object.
 
     Attributes:
