@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -11,12 +12,14 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 
-from both_clients import open_client
+from both_clients import CALLERS, open_client
 from certificates import issue_certificates
 from in_process import run_runner, run_stock
-from tensor_reshape.client import UnavailableError
+from server_processes import run_server
+from tensor_reshape.client import Client, UnavailableError
 from tensor_reshape.client.base import _find_better_error as find_better_error
 from tensor_reshape.client.base import run_now
 from tensor_reshape.client.options import Endpoint
@@ -70,6 +73,29 @@ def serve_http(host: str) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+@pytest.mark.parametrize("kind", CALLERS)
+def test_calls_use_the_connections_of_a_client_by_turns(kind: str, connections: int):
+    with run_server("--log-level", "debug") as server:
+        with open_client(kind, server.address, connections=connections) as client:
+            client.wait_until_ready()
+            for _ in range(2 * connections):
+                assert client.infer_shape((2, 3), (-1,)) == [6]
+            for _ in range(connections):
+                assert client.reshape(np.array([1, 2]), (-1,), transfer="stream").tolist() == [1, 2]
+        server.stop()
+    for method, count in (("InferShape", 2), ("StreamReshape", 1)):
+        called = [one for one in server.records if one.get("method", "").endswith(f"/{method}")]
+        peers = Counter(record["peer"] for record in called)
+        assert (len(peers), {*peers.values()}) == (connections, {count})
+
+
+@pytest.mark.parametrize(("connections", "error"), [(0, ValueError), (65, ValueError), (1.5, TypeError)])
+def test_number_of_connections_must_be_from_1_to_64(connections: float, error: type[Exception]):
+    with pytest.raises(error, match="connections is"):
+        Client("localhost:50051", connections=connections)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("host", LOOPBACKS)

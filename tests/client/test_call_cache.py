@@ -1,7 +1,8 @@
-"""The cache of calls: equal calls share an entry, and no call gets the response of another."""
+"""The caches of calls and queries: equal ones share an entry, and none gets the response of another."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import product
 from typing import Any, cast
 
@@ -13,13 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plain_requests import encode_reshape_response
-from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, call_cache
-from tensor_reshape.client.call_cache import find_call
-from tensor_reshape.client.requests import Arguments, PreparedCall, plan_reshape
+from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ResponseError, call_cache
+from tensor_reshape.client.call_cache import find_call, find_query
+from tensor_reshape.client.requests import Arguments, InferOptions, PreparedCall, build_infer_shape, plan_reshape
 from tensor_reshape.client.transfers import Handover
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.runtime.caches import RecentCache
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.tensors import TensorView
 
@@ -66,11 +69,18 @@ def respond(array: Array, dims: Sequence[int], data_type: DataType = DataType.F3
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> RecentCache[Any, Any]:
-    """Replaces the cache by an empty one, which is so small that it drops entries while other threads use them."""
-    known = RecentCache[Any, Any](64 << 10, 4096)
-    monkeypatch.setattr(call_cache, "_cache", known)
-    return known
+def caches(monkeypatch: pytest.MonkeyPatch) -> dict[str, RecentCache[Any, Any]]:
+    """Replaces the caches by empty ones, which are so small that they drop entries while other threads use them."""
+    caches = {name: RecentCache[Any, Any](128 << 10, 32 << 10) for name in ("_cache", "_views", "_queries")}
+    for name, cache in caches.items():
+        monkeypatch.setattr(call_cache, name, cache)
+    return caches
+
+
+@pytest.fixture
+def known(caches: dict[str, RecentCache[Any, Any]]) -> RecentCache[Any, Any]:
+    """The cache of calls with elements."""
+    return caches["_cache"]
 
 
 PLAIN = [
@@ -270,12 +280,14 @@ def test_output_options_do_not_change_the_call_cache_key(known: dict[Any, Any]):
     assert len(known) == 1
 
 
-def test_call_cache_skips_streams_views_and_unusual_outputs():
+def test_call_cache_skips_streams_and_unusual_outputs():
     read_only = np.empty((2, 3), np.float32)
     read_only.flags.writeable = False
     options: list[Handover] = [
         {"transfer": "stream"},
-        {"transfer": "view"},
+        {"transfer": cast("Any", "unknown")},
+        {"transfer": "view", "writable": True},
+        {"transfer": "view", "out": np.empty((2, 3), np.float32)},
         {"out": np.empty((3, 2), np.float32)},
         {"out": np.empty((2, 3), np.int32)},
         {"out": np.empty((3, 2), np.float32).T},
@@ -283,3 +295,103 @@ def test_call_cache_skips_streams_views_and_unusual_outputs():
         {"out": [0.0] * 6},
     ]
     assert [how for how in options if find_call(arguments(), MANY, how) is not None] == []
+
+
+def respond_to(raw: bytes) -> bytes:
+    """Returns the response of a service to an InferShape request."""
+    return ReshapeService(DEFAULT_LIMITS).infer_shape(raw)
+
+
+def ask(*dims: Any, **more: Any) -> PreparedCall[InferredShape]:
+    own = {**more}
+    return find_query(*dims, special_zero=own.pop("zero", False), more=cast("InferOptions", own))
+
+
+def describe(shape: InferredShape) -> tuple[object, ...]:
+    """Returns all that a shape tells its caller."""
+    return shape.to_json(), shape.find_violations({name: 0 for one in shape.conditions for name in one.symbols})
+
+
+@pytest.mark.parametrize("more", [{}, {"explain": True}, {"operation": "reshape", "data_type": "f16"}])
+def test_repeated_query_gives_the_same_request_and_shape(more: dict[str, Any], caches: dict[str, dict[Any, Any]]):
+    for dims in [((2, 3), [3, -1]), (["N", "2..8", None], (0, 0, -1)), (None, (None, 2)), ([4], None)]:
+        expected = {**more, "expected_shape": None if dims[1] else (2, "K")}
+        plain = build_infer_shape(*dims, special_zero=True, more=cast("InferOptions", expected))
+        for _ in range(3):
+            call = ask(*dims, zero=True, **expected)
+            assert call[:2] == plain[:2]
+            response = respond_to(call.request)
+            assert describe(call.decode(response)) == describe(plain.decode(response))
+    assert len(caches["_queries"]) == 4
+
+
+def test_cached_query_decodes_another_response():
+    first, second = (respond_to(ask((6,), shape).request) for shape in ([6], [3, 2]))
+    for response, dims in ((first, [6]), (second, [3, 2]), (first, [6])):
+        assert ask((6,), [6]).decode(response) == dims
+    with pytest.raises(ResponseError):
+        ask((6,), [6]).decode(b"\xff")
+
+
+ODD_QUERIES: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    (((True, 6), (6,)), {}),
+    (((6,), (6.0,)), {}),
+    (((Integer(6),), (6,)), {}),
+    (((6,), np.array([6])), {}),
+    ((((6, 6),), (6,)), {}),
+    (((6,), (6,)), {"zero": 0}),
+    (((6,), (6,)), {"expected_shape": (True,)}),
+    (((6,), (6,)), {"explain": 0}),
+    (((6,), (6,)), {"data_type": np.dtype(np.float32)}),
+    (((6,), (6,)), {"data_from": 0}),
+]
+
+
+def ask_plainly(dims: tuple[Any, ...], more: dict[str, Any]) -> object:
+    """Returns the request of a query that is not cached, or its error."""
+    own = {**more}
+    try:
+        return build_infer_shape(*dims, special_zero=own.pop("zero", False), more=cast("InferOptions", own))[:2]
+    except (ReshapeError, TypeError) as error:
+        return type(error), str(error)
+
+
+def test_query_of_unusual_types_never_uses_the_entry_of_an_equal_one(caches: dict[str, dict[Any, Any]]):
+    usual = [(((1, 6), (6,)), {}), (((6,), (6,)), {"expected_shape": (1,)}), (((6,), (6,)), {})]
+    for dims, more in usual:
+        call = ask(*dims, **more)
+        with suppress(ReshapeError):
+            call.decode(respond_to(call.request))
+    before = len(caches["_queries"])
+    for dims, more in ODD_QUERIES:
+        try:
+            found: object = ask(*dims, **more)[:2]
+        except (ReshapeError, TypeError) as error:
+            found = type(error), str(error)
+        assert found == ask_plainly(dims, more), (dims, more)
+    assert len(caches["_queries"]) == before
+
+
+def test_cached_view_is_read_only_memory_of_the_caller():
+    for asked in PLAIN:
+        plan, array = plan_reshape(asked), cast("Array", asked.array)
+        planned = plan.build_infer()
+        for _ in range(2):
+            call = find_call(asked, MANY, {"transfer": "view"})
+            assert call is not None, asked
+            assert call[:2] == planned[:2]
+            viewed = call.decode(respond_to(call.request))
+            assert (viewed.shape, viewed.dtype) == (plan.dims, array.dtype)
+            assert np.shares_memory(viewed, array)
+            assert (viewed.flags.writeable, array.flags.writeable) == (False, True)
+
+
+def test_cached_view_rejects_a_shape_that_the_rules_do_not_give():
+    other = respond_to(ask((6,), [3, 2]).request)
+    unusual = respond_to(ask((6,), [2, 3]).request) + b"\x78\x00"  # with an unknown field
+    for _ in range(2):
+        call = find_call(arguments(), MANY, {"transfer": "view"})
+        assert call is not None
+        assert call.decode(unusual).shape == (2, 3)
+        with pytest.raises(ResponseError, match=r"the server returned \[3, 2\], but the rules give \[2, 3\]"):
+            call.decode(other)

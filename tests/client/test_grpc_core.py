@@ -229,7 +229,7 @@ def test_core_api_requires_a_grpcio_with_all_internal_parts(monkeypatch: pytest.
 def test_client_uses_public_grpc_api_with_unsupported_grpcio(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc_core, "is_supported", lambda: False)
     with run_stock({"StaticReshape": answer}) as address, Client(address) as client:
-        assert type(client._transport) is Transport
+        assert type(client._turns.take()) is Transport
         assert np.array_equal(client.static_reshape(SIX, [6], special_zero=False), SIX)
 
 

@@ -50,7 +50,7 @@ def test_timeout_of_a_call_overrides_the_client(timeout: float | None, seconds: 
 @pytest.mark.parametrize("size", ["2MiB", 1.5, None], ids=repr)
 def test_client_size_options_must_be_integers(field: str, size: object):
     fields: dict[str, Any] = {field: size}
-    with pytest.raises(TypeError, match=f"^{field} is .*: write a number of bytes"):
+    with pytest.raises(TypeError, match=f"^{field} is .*: write a whole number"):
         Client(NOBODY, **fields)
 
 

@@ -17,6 +17,7 @@ import grpc.aio
 from tensor_reshape.client.arguments import require_special_zero
 from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
+from tensor_reshape.client.call_cache import find_query
 from tensor_reshape.client.connections import TIME_IS_UP, advise, build_error
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline, Metadata
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
@@ -31,7 +32,6 @@ from tensor_reshape.client.requests import (
     PreparedCall,
     ShapeAnswers,
     Target,
-    build_infer_shape,
     build_infer_shapes,
     build_server_info,
     check_keywords,
@@ -39,6 +39,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, Pauses, ReshapeOptions, StreamTransfer
+from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -47,7 +48,7 @@ from tensor_reshape.wire.servers import HealthStatus, ServerInfo
 
 AsyncInterceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
 
-_FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
+_FindMethod = Callable[[grpc.aio.Channel, str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio raises an error with this text if it could not write a message
 _STATUS_SECONDS = 2.0
 """Seconds to wait for a call's status after a failed write. Without a status, the connection counts as lost."""
@@ -73,7 +74,7 @@ class _End(NamedTuple):
 _Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
-class AsyncClient(BaseClient[AsyncInterceptor]):
+class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
     """An asyncio client that reshapes arrays on a server.
 
     An AsyncClient belongs to the event loop in which it was created. The methods have the same arguments, results and
@@ -97,7 +98,7 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Closes the channel."""
+        """Closes the channels."""
         await self.close()
 
     if not TYPE_CHECKING:  # type checkers must not see these methods, because they would then accept a plain `with`
@@ -109,17 +110,17 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
         __exit__ = __enter__
 
     async def close(self) -> None:
-        """Closes the channel and cancels running calls."""
-        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        """Closes the channels and cancels running calls."""
+        # the endpoint is closed before the channels, so that calls that fail when a channel closes are not retried
         self._endpoint.budget.close()
         if self._endpoint.is_foreign:
-            # After a fork, the channel belongs to the parent process, so this process does not close it. The child
-            # process has no gRPC threads that could close the channel.
+            # After a fork, the channels belong to the parent process, so this process does not close them. The child
+            # process has no gRPC threads that could close the channels.
             return
         for call in list(self._streams):
             # In some releases of grpc.aio, closing a channel does not end its streams, so each call is cancelled.
             call.cancel()
-        await self._channel.close()
+        await asyncio.gather(*(channel.close() for channel in self._turns.channels))
 
     @overload
     async def static_reshape(
@@ -212,7 +213,7 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
         **more: Unpack[InferOptions],
     ) -> InferredShape:
         """Returns the output shape of an operation; see `Client.infer_shape`."""
-        call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        call = find_query(data_shape, shape, special_zero=special_zero, more=more)
         return await self._run(call, self._endpoint.start_call(timeout, more))
 
     async def infer_shapes(
@@ -253,22 +254,24 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
         seconds = self._endpoint.choose_timeout(timeout)
         self._endpoint.require_open()
         try:
-            await asyncio.wait_for(self._channel.channel_ready(), seconds)
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*(channel.channel_ready() for channel in self._turns.channels))
         except TimeoutError:
             message, fault = f"no server was ready within {seconds} seconds", await self._find_fault()
             raise UnavailableError("; ".join(filter(None, (message, fault))), grpc.StatusCode.UNAVAILABLE) from None
 
-    def _open(self, grpc_api: GrpcApi) -> None:
+    def _open(self, connections: int, grpc_api: GrpcApi) -> None:
         del grpc_api  # an AsyncClient ignores `grpc_api`, because it always uses the public API grpc.aio
         try:
             asyncio.get_running_loop()  # a gRPC channel belongs to the event loop in which it is created
         except RuntimeError:
             message = "an AsyncClient needs a running event loop: create it in a coroutine, or use a Client"
             raise RuntimeError(message) from None
-        self._channel = self._open_channel(avoid_unhealthy=True)
+        channels = [self._open_channel(avoid_unhealthy=True) for _ in range(connections)]
+        self._turns = ChannelTurns(channels, lambda channel: channel.get_state())
         self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # running streams
         # The gRPC methods are cached, because creating a method object takes several microseconds.
-        self._find_method: _FindMethod = cache(self._channel.unary_unary)
+        self._find_method: _FindMethod = cache(lambda channel, path: channel.unary_unary(path))
 
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.aio.Channel:
         target, credentials = self._endpoint.target, self._endpoint.credentials
@@ -294,10 +297,15 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
                 raise advise(error, call.method) from error.__cause__
 
     async def _send(
-        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+        self,
+        call: PreparedCall[AnyResponse],
+        context: ClientContext,
+        *,
+        waits: bool | None = None,
+        channel: grpc.aio.Channel | None = None,
     ) -> bytes:
         seconds, metadata = self._endpoint.begin_attempt(context)
-        method = self._find_method(call.method)
+        method = self._find_method(channel or self._turns.take(), call.method)
         sent = method(call.request, timeout=seconds, metadata=metadata, wait_for_ready=waits)
         return await _explain(sent)
 
@@ -310,16 +318,13 @@ class AsyncClient(BaseClient[AsyncInterceptor]):
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    def _find_state(self) -> grpc.ChannelConnectivity:
-        return self._channel.get_state()
-
     async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
         # This function runs on a thread, because it blocks.
         return await asyncio.to_thread(self._explain_loss, error) if isinstance(error, UnavailableError) else error
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         seconds, metadata = self._endpoint.begin_attempt(context)
-        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._turns.take().stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=seconds, metadata=metadata)
         sender: asyncio.Task[None] | None = None
         ends: _Ends = asyncio.Queue()

@@ -67,14 +67,15 @@ _HOST_MEMORY = {1, 3, 11, 13}
 _FETCHES = {"jax": "jax.device_get(array)", "jaxlib": "jax.device_get(array)", "cupy": "array.get()"}
 """The code that brings an array of a framework into this process's memory, for error messages."""
 
+_ON_DEVICE = "on a device"
+
 _TROUBLES: tuple[tuple[Callable[[_Tensor], bool], str, str], ...] = (
     (lambda tensor: tensor.is_nested, "that is nested", "the parts from tensor.unbind() one by one"),
     (lambda tensor: tensor.is_quantized, "that is quantized", "tensor.int_repr() or tensor.dequantize()"),
     (lambda tensor: tensor.is_meta, "that has no data", "a tensor with data"),
     (lambda tensor: str(tensor.layout) != "torch.strided", "that is not strided", "tensor.to_dense()"),
-    (lambda tensor: not tensor.is_cpu and tensor.requires_grad, "on a device", "tensor.detach().cpu()"),
-    (lambda tensor: not tensor.is_cpu, "on a device", "tensor.cpu()"),
     (lambda tensor: tensor.requires_grad, "that requires grad, and a server returns no gradients", "tensor.detach()"),
+    (lambda tensor: not tensor.is_cpu, _ON_DEVICE, 'tensor.cpu(), or view it there with transfer="view", like=torch'),
     # For a tensor with the negative bit of torch, DLPack would export values with the wrong sign.
     (lambda tensor: tensor.is_neg(), "that is a negative view", "tensor.resolve_neg()"),
     (lambda tensor: tensor.is_conj(), "that is a conjugate view", "tensor.resolve_conj()"),
@@ -92,6 +93,15 @@ def is_torch_tensor(value: object) -> bool:
     torch = sys.modules.get("torch")
     # The attribute `Tensor` is missing while another thread imports torch.
     return isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def is_on_device(array: object) -> bool:
+    """Whether an array is in memory that this process cannot read."""
+    if is_torch_tensor(array):
+        found = next((state for has_trouble, state, _ in _TROUBLES if has_trouble(array)), "")
+        return found == _ON_DEVICE
+    device = _find_device(array)
+    return device is not None and device not in _HOST_MEMORY
 
 
 def read_array(array: object, field: str) -> Array:
@@ -185,16 +195,21 @@ def _has_nulls(array: _Column) -> bool:
     return hasattr(array, "to_numpy_ndarray") and array.storage.flatten().null_count != 0
 
 
-def _check_device(array: object, field: str) -> None:
+def _find_device(array: object) -> int | None:
+    """Returns DLPack's type of the device of an array."""
     try:
-        device = array.__dlpack_device__()  # type: ignore[attr-defined] # see the except clause
+        return int(array.__dlpack_device__()[0])  # type: ignore[attr-defined] # see the except clause
     except (AttributeError, BufferError):
         # If DLPack reports no device, the array does not support DLPack, or numpy gathers it from several devices.
-        return
-    if int(device[0]) not in _HOST_MEMORY:
+        return None
+
+
+def _check_device(array: object, field: str) -> None:
+    if is_on_device(array):
         kind = type(array)
         fetch = _FETCHES.get(kind.__module__.partition(".")[0], "a copy in the memory of this process")
-        raise TypeError(f"{field} is a {kind.__module__}.{kind.__qualname__} on a device: pass {fetch}")
+        instead = f'{fetch}, or view it there with transfer="view" and like= its framework'
+        raise TypeError(f"{field} is a {kind.__module__}.{kind.__qualname__} {_ON_DEVICE}: pass {instead}")
 
 
 _WIDE_BYTES = 8

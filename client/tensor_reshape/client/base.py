@@ -37,10 +37,12 @@ from tensor_reshape.client.contexts import (
     Metadata,
     find_trace_reader,
 )
+from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
 from tensor_reshape.client.options import (
     MAX_CHUNK_BYTES,
+    MAX_CONNECTIONS,
     ChannelOptions,
     Endpoint,
     check_settings,
@@ -58,12 +60,14 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, StreamTransfer
+from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import DEFAULT_CHUNK_BYTES
 from tensor_reshape.wire.servers import HealthStatus
 
 AnyInterceptor = TypeVar("AnyInterceptor")
+AnyChannel = TypeVar("AnyChannel")
 
 MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
 """A function that returns a new transfer.
@@ -85,8 +89,10 @@ def run_now(work: Coroutine[Any, Any, AnyResult]) -> AnyResult:
     raise RuntimeError("a coroutine of the blocking client suspended")
 
 
-class BaseClient(ABC, Generic[AnyInterceptor]):
+class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
     """The base class of `Client` and `AsyncClient`."""
+
+    _turns: ChannelTurns[AnyChannel]
 
     def __init__(  # noqa: PLR0913 - each option has its name
         self,
@@ -100,13 +106,14 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        connections: int = 1,
         compression: grpc.Compression | None = None,
         options: ChannelOptions = (),
         interceptors: Sequence[AnyInterceptor] = (),
         tracing: bool = False,
         grpc_api: GrpcApi = "auto",
     ) -> None:
-        """Creates the channel, which connects with the first call.
+        """Creates the channels, which connect with the first calls.
 
         Args:
             target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
@@ -123,6 +130,9 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
             inline_max_bytes: arrays up to this size are sent in one message, and larger arrays as a stream. The option
                 `transfer` of a call overrides this choice.
             chunk_bytes: size of each message of a stream in bytes.
+            connections: number of channels, from 1 to 64, which calls use by turns. Each has its own connection to
+                each server. Several help if the server has several workers, because a worker serves whole connections.
+                A server counts the quotas of a caller in each worker, so more connections may also mean a larger quota.
             compression: gRPC compression of requests (gzip or deflate). Compression only helps on slow networks.
             options: gRPC channel arguments. These arguments override the channel arguments of the SDK.
                 The argument `grpc.service_config` replaces the SDK's load balancing and health checking.
@@ -145,7 +155,11 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         self._inline_max_bytes = check_size(inline_max_bytes, "inline_max_bytes")
         self._chunk_bytes = check_size(chunk_bytes, "chunk_bytes", MAX_CHUNK_BYTES)
         self._settings = check_settings(options, compression, interceptors)
-        self._open(check_grpc_api(grpc_api))
+        if check_size(connections, "connections", MAX_CONNECTIONS) > 1:
+            # otherwise, channels with the same options and target would share one connection
+            own = [("grpc.use_local_subchannel_pool", 1), *self._settings.options]
+            self._settings = self._settings._replace(options=own)
+        self._open(connections, check_grpc_api(grpc_api))
 
     def __repr__(self) -> str:
         """The target and state of the client, without credentials."""
@@ -162,14 +176,19 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         raise TypeError(message)
 
     @abstractmethod
-    def _open(self, grpc_api: GrpcApi) -> None:
-        """Creates the channel, which connects with the first call."""
+    def _open(self, connections: int, grpc_api: GrpcApi) -> None:
+        """Creates the channels, which connect with the first calls."""
 
     @abstractmethod
     async def _send(
-        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+        self,
+        call: PreparedCall[AnyResponse],
+        context: ClientContext,
+        *,
+        waits: bool | None = None,
+        channel: AnyChannel | None = None,
     ) -> bytes:
-        """Sends a call once and returns its response.
+        """Sends a call once and returns its response. If `channel` is None, the call uses the next channel.
 
         If no server is connected, the call waits or fails at once. If `waits` is None, a service config of the caller
         decides, and by default the call fails.
@@ -187,15 +206,12 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
     async def _sleep(self, seconds: float) -> None:
         """Waits."""
 
-    @abstractmethod
-    def _find_state(self) -> grpc.ChannelConnectivity | None:
-        """Returns the state of the channel, or None if the state is unknown."""
-
     async def _explain_failure(self, error: TensorReshapeError) -> TensorReshapeError:
         return self._explain_loss(error)
 
-    async def _check_health(self, seconds: float | None, *, waits: bool) -> None:
-        await self._send(build_health_check(SERVICE), ClientContext(Deadline(seconds), ()), waits=waits)
+    async def _check_health(self, seconds: float | None, *, waits: bool, channel: AnyChannel | None = None) -> None:
+        context = ClientContext(Deadline(seconds), ())
+        await self._send(build_health_check(SERVICE), context, waits=waits, channel=channel)
 
     async def _request_health(self, service: str, timeout: float | None, options: CallOptions) -> HealthStatus:
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
@@ -261,10 +277,10 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         """
         if self._endpoint.budget.is_closed:
             return ""
-        state = self._find_state()
+        channel, state = self._turns.find_lost()
         if state in (None, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
             try:
-                await self._check_health(FAULT_SECONDS, waits=False)
+                await self._check_health(FAULT_SECONDS, waits=False, channel=channel)
             except TensorReshapeError as error:
                 return describe_fault(await self._explain_failure(error))
         return describe_wait(state, self._endpoint.target)
@@ -286,8 +302,12 @@ class BaseClient(ABC, Generic[AnyInterceptor]):
         call = find_call(arguments, self._inline_max_bytes, how) if not how or how.keys() <= FAST_OPTIONS else None
         if call is not None:
             return call
+        is_view = how.get("transfer") == "view"
+        device_array = DeviceArray.find(arguments.array, how.get("like")) if is_view else None
+        if device_array is not None:
+            arguments = arguments._replace(array=device_array.stand_in)
         plan = plan_reshape(arguments)
-        delivery = Delivery(plan, how, self._inline_max_bytes)
+        delivery = Delivery(plan, how, self._inline_max_bytes, device_array)
         if delivery.way == "stream":
             return lambda: StreamTransfer(plan, delivery, self._chunk_bytes)
         if delivery.way == "view":

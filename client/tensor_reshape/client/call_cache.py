@@ -1,44 +1,69 @@
-"""A cache of encoded requests, without the elements of their tensors.
+"""A cache of encoded requests, without the elements of their tensors, and of shape queries with their responses.
 
-Most reshape calls have the same types and shapes as an earlier call. Encoding a cached call and decoding its
-response cost only one lookup, one join of bytes and one comparison. Invariants:
+Most calls have the same types and shapes as an earlier call. Encoding a cached call and decoding its response cost only
+one lookup, one join of bytes and one comparison. Invariants:
 
 - Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
   other classes may define equality in any way. A call is therefore not cached if `_find_key` does not accept the types
   of its arguments.
-- A cache entry is created only if the local rules accept the call, so a rejected call is never cached.
+- A cache entry of a reshape is created only if the local rules accept the call, and that of a query only after the
+  server has accepted it. So a rejected call is never cached.
 - If a response differs from the expected bytes, it is decoded like the response of a call that is not cached.
 
 Several threads may look up and create cache entries at the same time. If two threads create the same cache entry, both
 entries are equal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS
-from tensor_reshape.client.requests import Arguments, Expected, PreparedCall, decode_answer, decode_array, plan_reshape
+from tensor_reshape.client.queries import DimLike, ShapeOptions
+from tensor_reshape.client.requests import (
+    Arguments,
+    Expected,
+    InferOptions,
+    Plan,
+    PreparedCall,
+    build_infer_shape,
+    decode_answer,
+    decode_array,
+    plan_reshape,
+    reject_shape,
+)
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.questions import KnownQuestion
+from tensor_reshape.rules.questions import KnownQuestion, ShapeRequest
 from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_reshape.wire.inference import encode_infer_response
 from tensor_reshape.wire.reshapes import encode_response_header
 
 FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 """The options with which a call may use the cache."""
 
+_CACHED_WAYS = ("inline", "view")
+_VIEW_OPTIONS = CALL_OPTIONS | {"transfer"}
+
 # the cache has two generations of this size in bytes, and each has space for 10,000 entries
 _MAX_CACHE_BYTES = 14 << 20
 _MAX_ENTRY_BYTES = 8192
 _OBJECT_BYTES = 600  # this is the measured size in bytes of a cache key and its entry, without the message headers
+_QUERY_BYTES = 1600  # the same size for a query of numbers and its answer
+_DECODED = 70  # an answer takes about this many times the memory of its bytes, most of it for names
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
+_WORDS = frozenset({str, DataType, type(None)})
+_FLAGS = frozenset({bool})
 
 
 class CachedCall(NamedTuple):
@@ -99,6 +124,91 @@ _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None,
 _cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
 
 
+class CachedQuery(NamedTuple):
+    """A shape query, and the response to it.
+
+    Attributes:
+        call: the call without a cached response.
+        response: the response as this project's server writes it.
+        answer: the decoded response.
+    """
+
+    call: PreparedCall[InferredShape]
+    response: bytes
+    answer: InferredShape
+
+    def read(self, raw: bytes) -> InferredShape:
+        """Returns the answer of a response. Each caller gets an object of its own."""
+        return copy(self.answer) if raw == self.response else self.call.decode(raw)
+
+    def view(self, array: Array, raw: bytes) -> Array:
+        """Returns a read-only view of an array with the answered shape."""
+        dims = self.answer.known
+        if raw != self.response and (answer := self.call.decode(raw)) != dims:
+            raise reject_shape(answer, dims)
+        viewed = array.reshape(dims)
+        viewed.flags.writeable = False
+        return viewed
+
+
+_QUERY_OPTIONS = CALL_OPTIONS | {"special_zero", *ShapeOptions.__annotations__}
+_views: RecentCache[_Key, CachedQuery] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY_BYTES)
+_queries: RecentCache[tuple[Any, ...], CachedQuery] = RecentCache(_MAX_CACHE_BYTES, 4 * _MAX_ENTRY_BYTES)
+
+
+def find_query(
+    data_shape: Sequence[DimLike] | None,
+    shape: Sequence[DimLike] | None,
+    *,
+    special_zero: bool,
+    more: InferOptions,
+) -> PreparedCall[InferredShape]:
+    """Returns an InferShape call, and caches its response; see `build_infer_shape`."""
+    key = _find_query_key((data_shape, shape, more.get("expected_shape")), {"special_zero": special_zero, **more})
+    cached = None if key is None else _queries[key]
+    if cached is not None:
+        return cached.call._replace(decode=cached.read)
+    if key is None:
+        return build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+    # The call is built from the copies in the key, because another thread may change the lists of the caller.
+    data_shape, shape, expected, *_ = key
+    if expected is not None:
+        more = {**more, "expected_shape": expected}
+    call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+
+    def read(raw: bytes) -> InferredShape:
+        answer = call.decode(raw)
+        _queries.keep(key, CachedQuery(call, raw, answer), _QUERY_BYTES + len(call.request) + _DECODED * len(raw))
+        return copy(answer)
+
+    return call._replace(decode=read)
+
+
+def _find_query_key(shapes: Iterable[Sequence[DimLike] | None], more: Mapping[str, object]) -> tuple[Any, ...] | None:
+    """Returns the cache key of a query, which begins with the shapes.
+
+    The result is None if an argument has a type for which == may not be exact.
+    """
+    if not more.keys() <= _QUERY_OPTIONS:
+        return None
+    sides = list[tuple[DimLike, ...] | None]()
+    for dims in shapes:
+        if dims is None:
+            sides.append(None)
+            continue
+        if type(dims) not in _SEQUENCES:
+            return None
+        side = tuple(dims)  # copied once, as in `_find_key`
+        if not _EXPECTED_ITEMS.issuperset(map(type, side)):
+            return None
+        sides.append(side)
+    words = more.get("operation"), more.get("data_type")
+    flags = more["special_zero"], more.get("explain", False)
+    if not _WORDS.issuperset(map(type, words)) or not _FLAGS.issuperset(map(type, flags)):
+        return None
+    return *sides, *words, *flags
+
+
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCall[Array] | None:
     """Returns the call that sends a reshape in one message, or None if the call cannot be cached.
 
@@ -118,11 +228,13 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
     # row-major is not cached, because its request contains strides.
     if type(array) is not np.ndarray or not array.nbytes or not array.flags.c_contiguous:
         return None
-    if way != "inline" and (way != "auto" or array.nbytes > max_bytes):
-        return None
-    key = _find_key(arguments, array)
+    if way == "auto":
+        way = "inline" if array.nbytes <= max_bytes else "stream"
+    key = _find_key(arguments, array) if way in _CACHED_WAYS else None
     if key is None:
         return None
+    if way == "view":
+        return _find_view(key, array, how)
     cached = _cache[key] or _cache_call(key, array)
     if cached is None:
         return None
@@ -133,6 +245,16 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
     # ml_dtypes.
     request = b"".join((cached.request_header, array))  # type: ignore[arg-type] # an array is a buffer
     return PreparedCall(cached.path, request, decode)
+
+
+def _find_view(key: _Key, array: Array, how: Handover) -> PreparedCall[Array] | None:
+    """Returns the call that infers the shape of a view. The result is None if the call cannot be cached."""
+    if not how.keys() <= _VIEW_OPTIONS:
+        return None
+    cached = _views[key] or _cache_view(key, array)
+    return (
+        None if cached is None else PreparedCall(cached.call.method, cached.call.request, partial(cached.view, array))
+    )
 
 
 def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:
@@ -165,11 +287,8 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
     return operation, array.dtype, array.shape, target, kind, special_zero, expected
 
 
-def _cache_call(key: _Key, array: Array) -> CachedCall | None:
-    """Creates the cache entry of a key from the caller's array.
-
-    The result is None if the array does not match the key.
-    """
+def _plan(key: _Key, array: Array) -> Plan | None:
+    """Plans the call of a key with the caller's array. The result is None if the array does not match the key."""
     operation, dtype, dims, target, kind, special_zero, expected = key
     data = array.view()  # a new view is created, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
@@ -178,8 +297,24 @@ def _cache_call(key: _Key, array: Array) -> CachedCall | None:
         return None
     shape = target if kind is None else np.array(target, kind)
     plan = plan_reshape(Arguments(operation, data, shape, special_zero, expected))
-    if plan.data_type.is_packed:  # elements of a packed type are packed before they are sent
+    return None if plan.data_type.is_packed else plan  # elements of a packed type are packed before they are sent
+
+
+def _cache_view(key: _Key, array: Array) -> CachedQuery | None:
+    plan = _plan(key, array)
+    if plan is None:
         return None
+    call, answer = plan.build_infer(), answer_question(ShapeRequest(plan.question))
+    cached = CachedQuery(call, encode_infer_response(answer), InferredShape(answer))
+    _views.keep(key, cached, _QUERY_BYTES + len(call.request) + len(cached.response))
+    return cached
+
+
+def _cache_call(key: _Key, array: Array) -> CachedCall | None:
+    plan = _plan(key, array)
+    if plan is None:
+        return None
+    data = plan.array
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
     cached = CachedCall(

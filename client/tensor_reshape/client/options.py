@@ -59,6 +59,7 @@ _PING_TIMEOUT_MS = 15_000
 # servers too late.
 _LOOKUP_INTERVAL_MS = 2_000
 MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
+MAX_CONNECTIONS = 64  # a server has at most so many workers
 
 
 class Endpoint:
@@ -255,7 +256,7 @@ def choose_timeout(seconds: float) -> float | None:
 
 
 def check_size(size: int, name: str, most: int | None = None) -> int:
-    """Returns a number of bytes, which must be from 1 to `most` if there is such a limit.
+    """Returns a number, which must be from 1 to `most` if there is such a limit.
 
     Raises:
         TypeError: `size` is not an integer.
@@ -264,7 +265,7 @@ def check_size(size: int, name: str, most: int | None = None) -> int:
     try:
         size = index(size)
     except TypeError:
-        raise TypeError(f"{name} is {size!r}: write a number of bytes, such as 4 * 2**20") from None
+        raise TypeError(f"{name} is {size!r}: write a whole number") from None
     if most is not None and not 1 <= size <= most:
         raise ValueError(f"{name} is {size}; it must be from 1 to {most}")
     return size

@@ -123,6 +123,11 @@ def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorVie
     return output
 
 
+def reject_shape(answer: InferredShape, dims: Sequence[int]) -> ResponseError:
+    """Returns the error for an inferred shape that differs from the shape that the rules give."""
+    return ResponseError(f"the server returned {answer}, but the rules give {list(dims)}")
+
+
 def reject_array(dims: Sequence[int]) -> ResponseError:
     """Returns the error for a correct output that numpy cannot represent."""
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")

@@ -1,6 +1,6 @@
 """The blocking client.
 
-Any thread may make calls with the same client. Threads share the channel, which grpc allows, and the `RetryBudget`,
+Any thread may make calls with the same client. Threads share the channels, which grpc allows, and the `RetryBudget`,
 which a lock protects.
 """
 
@@ -19,6 +19,7 @@ import grpc
 from tensor_reshape.client.arguments import check_method, require_special_zero
 from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient, run_now
+from tensor_reshape.client.call_cache import find_query
 from tensor_reshape.client.connections import advise
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
@@ -33,7 +34,6 @@ from tensor_reshape.client.requests import (
     PreparedCall,
     ShapeAnswers,
     Target,
-    build_infer_shape,
     build_infer_shapes,
     build_server_info,
     check_keywords,
@@ -42,6 +42,7 @@ from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.client.transports import StartedCall, Transport
+from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -57,7 +58,7 @@ _Started: TypeAlias = tuple[PreparedCall[ShapeAnswers], StartedCall]
 _PAUSE_SECONDS = 0.05  # if the server was lost during a readiness check, the next check starts after this pause
 
 
-class Client(BaseClient[BlockingInterceptor]):
+class Client(BaseClient[BlockingInterceptor, Transport]):
     """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
@@ -80,7 +81,7 @@ class Client(BaseClient[BlockingInterceptor]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Closes the channel."""
+        """Closes the channels."""
         self.close()
 
     if not TYPE_CHECKING:  # type checkers must not see these methods, because they would then accept `async with`
@@ -92,19 +93,20 @@ class Client(BaseClient[BlockingInterceptor]):
         __aexit__ = __aenter__
 
     def close(self) -> None:
-        """Closes the channel and cancels running calls.
+        """Closes the channels and cancels running calls.
 
         >>> client = Client("localhost:50051")
         >>> client.close()
         >>> client
         <Client of localhost:50051, closed>
         """
-        # the endpoint is closed before the channel, so that calls that fail when the channel closes are not retried
+        # the endpoint is closed before the channels, so that calls that fail when a channel closes are not retried
         self._endpoint.budget.close()
-        # After a fork, the channel belongs to the parent process, so this process does not close it. The child process
-        # has no gRPC threads that could close the channel.
+        # After a fork, the channels belong to the parent process, so this process does not close them. The child
+        # process has no gRPC threads that could close the channels.
         if not self._endpoint.is_foreign:
-            self._transport.close()
+            for transport in self._turns.channels:
+                transport.close()
         # Submitted calls that have not started are not cancelled, because a cancelled future does not always wake the
         # code that waits for it. Instead, these calls start and fail, because the client is closed.
         self._pool.shutdown(wait=False)
@@ -243,7 +245,7 @@ class Client(BaseClient[BlockingInterceptor]):
         >>> client.infer_shape(["N", "C", 4], [0, -1], special_zero=True)
         InferredShape([N, 4*C])
         """
-        call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        call = find_query(data_shape, shape, special_zero=special_zero, more=more)
         return self._run(call, self._endpoint.start_call(timeout, more))
 
     def infer_shapes(
@@ -298,7 +300,7 @@ class Client(BaseClient[BlockingInterceptor]):
         return self._run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
-        """Waits until a server with health status SERVING is connected.
+        """Waits until a server with health status SERVING is connected, over each connection.
 
         Raises:
             UnavailableError: no server was ready in time. The message contains the last connection error.
@@ -307,7 +309,7 @@ class Client(BaseClient[BlockingInterceptor]):
         """
         seconds = self._endpoint.choose_timeout(timeout)
         deadline = Deadline(seconds)
-        while not self._is_ready(deadline):
+        while not all(self._is_ready(deadline, transport) for transport in self._turns.channels):
             if deadline.is_within(_PAUSE_SECONDS):
                 message = f"no server was ready within {seconds} seconds"
                 message = "; ".join(filter(None, (message, run_now(self._find_fault()))))
@@ -336,9 +338,10 @@ class Client(BaseClient[BlockingInterceptor]):
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(thread_name_prefix="tensor-reshape")
 
-    def _open(self, grpc_api: GrpcApi) -> None:
+    def _open(self, connections: int, grpc_api: GrpcApi) -> None:
         self._grpc_api = grpc_api
-        self._transport = self._open_transport(avoid_unhealthy=True)
+        transports = [self._open_transport(avoid_unhealthy=True) for _ in range(connections)]
+        self._turns = ChannelTurns(transports, lambda transport: transport.find_state())
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         work = self._prepare(arguments, how)
@@ -355,7 +358,7 @@ class Client(BaseClient[BlockingInterceptor]):
             with context:
                 raise advise(error, call.method) from error.__cause__
 
-    def _is_ready(self, deadline: Deadline) -> bool:
+    def _is_ready(self, deadline: Deadline, transport: Transport) -> bool:
         """Waits for a server that reports SERVING.
 
         The method returns False if the deadline passed, or if the server was lost during the check.
@@ -363,7 +366,7 @@ class Client(BaseClient[BlockingInterceptor]):
         try:
             # The channel sends no call before a server reports SERVING, so a server is also ready if it rejects the
             # health call.
-            run_now(self._check_health(deadline.remaining_seconds, waits=True))
+            run_now(self._check_health(deadline.remaining_seconds, waits=True, channel=transport))
         except (CallTimeoutError, UnavailableError):
             return False
         except TensorReshapeError:
@@ -372,9 +375,6 @@ class Client(BaseClient[BlockingInterceptor]):
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-    def _find_state(self) -> grpc.ChannelConnectivity | None:
-        return self._transport.find_state()
 
     def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
         endpoint, (options, compression, interceptors) = self._endpoint, self._settings
@@ -386,7 +386,7 @@ class Client(BaseClient[BlockingInterceptor]):
         try:
             # An attempt does not wait for a connection to a server. If no server is connected, the attempt fails at
             # once, and `retries` plans how long to wait.
-            raw = self._transport.send(call.method, call.request, seconds, metadata)
+            raw = self._turns.take().send(call.method, call.request, seconds, metadata)
         except TensorReshapeError as error:
             # `Attempts` is created only after a failure, because most calls need only one attempt.
             attempts = Attempts(self._endpoint.budget, context.deadline)
@@ -397,9 +397,15 @@ class Client(BaseClient[BlockingInterceptor]):
         return run_now(self._repeat(partial(self._send, call, context), attempts))
 
     async def _send(
-        self, call: PreparedCall[AnyResponse], context: ClientContext, *, waits: bool | None = None
+        self,
+        call: PreparedCall[AnyResponse],
+        context: ClientContext,
+        *,
+        waits: bool | None = None,
+        channel: Transport | None = None,
     ) -> bytes:
-        send = self._transport.send_when_ready if waits else self._transport.send
+        transport = channel or self._turns.take()
+        send = transport.send_when_ready if waits else transport.send
         return send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
@@ -409,7 +415,7 @@ class Client(BaseClient[BlockingInterceptor]):
     def _start(self, call: PreparedCall[ShapeAnswers], context: ClientContext) -> _Started:
         # The call is started without waiting for its response, so several calls of a batch run at the same time without
         # a thread for each.
-        return call, self._transport.start(call.method, call.request, *self._endpoint.begin_attempt(context))
+        return call, self._turns.take().start(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the result of a started call, with retries."""
@@ -426,7 +432,7 @@ class Client(BaseClient[BlockingInterceptor]):
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         # Without `closing`, a stream that the caller does not read to its end would stay open.
-        with closing(self._transport.exchange(transfer, *self._endpoint.begin_attempt(context))) as answers:
+        with closing(self._turns.take().exchange(transfer, *self._endpoint.begin_attempt(context))) as answers:
             for raw in answers:
                 transfer.receive(raw)
                 attempts.record_progress()

@@ -19,8 +19,17 @@ import numpy as np
 
 from tensor_reshape.client.arrays import NUMPY, Output, find_framework, is_torch_tensor, read_array
 from tensor_reshape.client.contexts import CallOptions
+from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.requests import Expected, Plan, check_keywords, check_output, decode_answer, reject_array
+from tensor_reshape.client.requests import (
+    Expected,
+    Plan,
+    check_keywords,
+    check_output,
+    decode_answer,
+    reject_array,
+    reject_shape,
+)
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array, pack, unpack, view_bytes
@@ -166,8 +175,12 @@ class Delivery:
         way: "inline", "stream" or "view".
     """
 
-    def __init__(self, plan: Plan, how: Handover, inline_max_bytes: int) -> None:
+    def __init__(
+        self, plan: Plan, how: Handover, inline_max_bytes: int, device_array: DeviceArray | None = None
+    ) -> None:
         """Decides how the elements of the planned call are transferred.
+
+        For an array on a device, the plan has its stand-in, and the way is "view".
 
         Raises:
             TypeError: `how` has an unknown key, or the framework of `like` does not have the element type.
@@ -175,6 +188,7 @@ class Delivery:
         """
         check_keywords(plan.question.operation.name, how, _KEYWORDS, Handover)
         self._plan = plan
+        self._device_array = device_array
         self._framework = find_framework(None if plan.is_of_bytes else how.get("like"), plan.data_type)
         self._is_writable = how.get("writable", False) or not self._framework.takes_read_only
         self._given_out = how.get("out")
@@ -222,7 +236,9 @@ class Delivery:
         """
         # the output dims can differ from the planned dims, for example, if the server's version has other rules
         if dims != self._plan.dims:
-            raise ResponseError(f"the server returned {dims}, but the rules give {list(self._plan.dims)}")
+            raise reject_shape(dims, self._plan.dims)
+        if self._device_array is not None:
+            return self._device_array.view(self._plan.dims, copies=self._copy != "never")
         if self._plan.is_of_bytes:
             return self.hand_over(self._plan.array)
         try:
