@@ -8,7 +8,7 @@ import pytest
 from tensor_reshape.runtime import requirements
 from tensor_reshape.runtime.requirements import describe_unmet_requirements
 
-OWN = ["googleapis-common-protos<2,>=1.69.2", "numpy<3,>=2.1", "protobuf<8,>=6.31.1", "onnx>=1.22; extra == 'onnx'"]
+OWN = ["googleapis-common-protos<2,>=1.69.2", "numpy<3,>=2.1", "protobuf<8,>=6.31.1", "onnx>=1.21; extra == 'onnx'"]
 GOOGLES = ["protobuf!=6.32,<7.0.0,>=6.33.5"]
 FITS: Mapping[str, str | None] = {
     "tensor-reshape": "0.1.0",
