@@ -35,7 +35,7 @@ WIDER: Mapping[str, str] = {
 """The cases whose answer is known to be wider than the hull, with the cause."""
 
 _SUMS = frozenset({"symbols/sum-is-not-zero"})
-"""The cases that a name with a sum decides. The instances know names only, and not what their words say."""
+"""The cases that depend on a sum in a name. The search for instances does not read sums."""
 
 _COMPARED = ("kind", "left", "right", "min", "max", "unlessZero")
 """The keys of a condition that the suite compares."""

@@ -1,7 +1,7 @@
 """A second implementation of the operations, which answers the queries of the conformance suite.
 
-It is written from the pages about the rules and the README of the suite, in the way in which somebody else would write
-it. It imports nothing of the product. Its answers about partial shapes may be wider than those of the suite.
+It follows the pages about the rules and the README of the suite, as the program of a user would. It imports nothing of
+the product. Its answers about partial shapes may be wider than those of the suite.
 `planted_mistakes` changes the text of this file.
 """
 

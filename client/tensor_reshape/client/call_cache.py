@@ -252,9 +252,9 @@ def _find_view(key: _Key, array: Array, how: Handover) -> PreparedCall[Array] | 
     if not how.keys() <= _VIEW_OPTIONS:
         return None
     cached = _views[key] or _cache_view(key, array)
-    return (
-        None if cached is None else PreparedCall(cached.call.method, cached.call.request, partial(cached.view, array))
-    )
+    if cached is None:
+        return None
+    return PreparedCall(cached.call.method, cached.call.request, partial(cached.view, array))
 
 
 def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array] | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tensor_reshape.client.arrays import VIEWED_DTYPES, Output, is_on_device, is_torch_tensor
+from tensor_reshape.client.requests import reject_view
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import Array
 
@@ -55,7 +56,7 @@ class DeviceArray(NamedTuple):
         try:
             return reshape(array, dims, copy=False)
         except ValueError:
-            raise _reject_view(dims, getattr(array, "strides", None)) from None
+            raise reject_view(dims, getattr(array, "strides", None)) from None
         except TypeError:  # the release is older than the keyword
             raise _reject_promise(array) from None
 
@@ -71,12 +72,7 @@ def _view_tensor(tensor: Any, dims: tuple[int, ...]) -> Output:  # noqa: ANN401 
     try:
         return tensor.view(dims)
     except RuntimeError:
-        raise _reject_view(dims, tuple(tensor.itemsize * stride for stride in tensor.stride())) from None
-
-
-def _reject_view(dims: tuple[int, ...], strides: tuple[int, ...] | None) -> InvalidRequestError:
-    message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
-    return InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=strides)
+        raise reject_view(dims, tuple(tensor.itemsize * stride for stride in tensor.stride())) from None
 
 
 def _reject_promise(array: object) -> ValueError:

@@ -128,6 +128,12 @@ def reject_shape(answer: InferredShape, dims: Sequence[int]) -> ResponseError:
     return ResponseError(f"the server returned {answer}, but the rules give {list(dims)}")
 
 
+def reject_view(dims: Sequence[int], strides: Sequence[int] | None) -> InvalidRequestError:
+    """Returns the error for an array that would have to be copied. The strides are in bytes, or None if unknown."""
+    message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
+    return InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=strides)
+
+
 def reject_array(dims: Sequence[int]) -> ResponseError:
     """Returns the error for a correct output that numpy cannot represent."""
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")

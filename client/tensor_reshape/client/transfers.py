@@ -29,9 +29,9 @@ from tensor_reshape.client.requests import (
     decode_answer,
     reject_array,
     reject_shape,
+    reject_view,
 )
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array, pack, unpack, view_bytes
 from tensor_reshape.wire.reshapes import Chunk, ReshapeCall, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
@@ -147,7 +147,8 @@ class Handover(Transfer, total=False):
     Attributes:
         like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
             of the array API standard. The output is an array of this framework in the memory of this process, without a
-            copy if the framework supports that. Default: numpy.
+            copy if the framework supports that. Default: numpy. With the transfer mode "view", an array on a device of
+            this framework stays on its device.
     """
 
     like: object
@@ -275,8 +276,7 @@ class Delivery:
     def _reshape_copy(self) -> Array:
         array, dims = self._plan.array, self._plan.dims
         if self._copy == "never":
-            message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
-            raise InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=array.strides)
+            raise reject_view(dims, array.strides)
         try:
             return np.reshape(array, dims)
         except ValueError:

@@ -101,8 +101,7 @@ def encode_batch_response(
             piece = encode_batch_result(reject_bug(bug, report))
         if size + len(piece) > max_bytes:
             # The error is encoded only once, because tens of thousands of items of a batch may have this error.
-            too_much = too_much or _encode_overflow(max_bytes)
-            piece = too_much
+            piece = too_much = too_much or _encode_overflow(max_bytes)
         pieces.append(piece)
         size += len(piece)
     return join_items(pieces)

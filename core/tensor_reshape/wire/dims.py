@@ -98,7 +98,7 @@ def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
 def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
     """Writes a shape into an empty message. An unknown dim is a -1 without an entry."""
     message.SetInParent()  # the shape of a scalar is an empty message
-    message.dims.extend([dim if isinstance(dim, int) else -1 for dim in dims])
+    message.dims.extend(_list_numbers(dims))
     _write_partial(message, [index for index, dim in enumerate(dims) if isinstance(dim, Dim)], dims)
 
 
@@ -112,8 +112,12 @@ def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
 def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
     """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
     message.SetInParent()
-    message.items.extend([dim if isinstance(dim, int) else -1 for dim in items])
+    message.items.extend(_list_numbers(items))
     _write_partial(message, [index for index, dim in enumerate(items) if not isinstance(dim, int)], items)
+
+
+def _list_numbers(dims: Sequence[AnyDim]) -> list[int]:
+    return [dim if isinstance(dim, int) else -1 for dim in dims]
 
 
 def _write_partial(

@@ -124,9 +124,10 @@ def build_config(settings: dict[str, Any]) -> Config:
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     has_http = settings["http_listen"] is not None
-    if settings["workers"] == 0 and settings["listen"]:
-        settings = {**settings, "workers": _choose_workers(settings, configured or MAX_MESSAGE_BYTES)}
-    settings = {**settings, "workers": settings["workers"] or 1}  # without addresses for gRPC, there are no workers
+    if settings["workers"] == 0:
+        # Without addresses for gRPC, there are no workers, whatever their number.
+        chosen = _choose_workers(settings, configured or MAX_MESSAGE_BYTES) if settings["listen"] else 1
+        settings = {**settings, "workers": chosen}
     workers = settings["workers"] if settings["listen"] else 0
     available = find_available_memory(workers + has_http)
     if settings["memory_budget_bytes"] is None:

@@ -148,7 +148,8 @@ def list_items(question: AnyQuestion) -> set[tuple[int, str]]:
     items = question.target or ()
     if -1 not in items:
         return {*wanted, (4, "shape")}
-    # A divisor of the -1 is at least 1. A literal is, and a copied dim that cancels is no divisor.
+    # The product that divides the data must not be 0. A number above 0 never makes it 0, and a copied dim of Reshape-1
+    # is not in it.
     kept = [None, *([0] if question.operation is RESHAPE else []), *range(1, 10)]
     return {*wanted, *((3, f"shape[{at}]") for at, item in enumerate(items) if item not in kept)}
 

@@ -199,6 +199,8 @@ class System:
             monomial: the dim.
             solution: the ranges of the output variables. If None, the ranges of the query are used.
         """
+        if monomial.variable is not None:
+            return (self.ranges if solution is None else solution)[monomial.variable]
         # The value of the dim is an integer. The lower bound of the quotient is therefore rounded up, and the upper
         # bound is rounded down.
         coefficient, factors, divisor, divisors = monomial.product
