@@ -1,7 +1,7 @@
 """How a call sends its elements, where it stores the result, and the pauses of a stream, without a server."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -41,8 +41,8 @@ def deliver(asked: Plan | None = None, limit: int = 0, **how: Any) -> Delivery:
     return Delivery(asked or plan(), handover, limit)
 
 
-def begin(array: Array = SIX, chunk_bytes: int = 8, **how: Any) -> StreamTransfer:
-    asked = plan(array)
+def begin(array: Array = SIX, chunk_bytes: int = 8, shape: Sequence[int] = (3, 2), **how: Any) -> StreamTransfer:
+    asked = plan(array, shape)
     return StreamTransfer(asked, deliver(asked, **how), chunk_bytes)
 
 
@@ -63,9 +63,19 @@ def make_output(delivery: Delivery, way: str) -> Array:
     return np.asarray(delivery.land(freeze(SIX.reshape(3, 2)) if way == "inline" else delivery.make_output()))
 
 
+def list_chunks(stream: StreamTransfer) -> Iterator[Chunk]:
+    begin, *chunks = map(decode_stream_request, stream.build_messages())
+    assert not isinstance(begin, Chunk)
+    for chunk in chunks:
+        assert isinstance(chunk, Chunk)
+        yield chunk
+
+
 def send_back(stream: StreamTransfer) -> None:
+    messages = stream.build_messages()
+    next(messages)
     stream.receive(ACCEPTED)
-    for chunk in stream.build_chunks():
+    for chunk in messages:
         stream.receive(chunk)
 
 
@@ -208,16 +218,31 @@ def test_out_array_receives_the_output_and_progress_is_reported():
 
 @pytest.mark.parametrize(("chunk_bytes", "sizes"), [(8, [8, 8, 8]), (10, [10, 10, 4]), (24, [24]), (100, [24])])
 def test_stream_sends_elements_in_chunks(chunk_bytes: int, sizes: list[int]):
-    chunks = [decode_stream_request(raw) for raw in begin(chunk_bytes=chunk_bytes).build_chunks()]
-    payloads = [chunk.payload for chunk in chunks if isinstance(chunk, Chunk)]
-    assert (len(chunks), [payload.nbytes for payload in payloads]) == (len(sizes), sizes)
+    payloads = [chunk.payload for chunk in list_chunks(begin(chunk_bytes=chunk_bytes))]
+    assert [payload.nbytes for payload in payloads] == sizes
     assert b"".join(payloads) == SIX.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kib", "sizes"),
+    [
+        (100, [100]),
+        (1024, [256] * 4),
+        (2048, [256] * 8),
+        (2049, [320] * 6 + [129]),
+        (8192, [1024] * 8),
+        (9000, [1024] * 8 + [808]),
+    ],
+)
+def test_stream_of_a_small_array_has_about_eight_chunks(kib: int, sizes: list[int]):
+    stream = begin(np.zeros(kib * 1024, np.uint8), chunk_bytes=1 << 20, shape=(-1,))
+    assert [chunk.payload.nbytes / 1024 for chunk in list_chunks(stream)] == sizes
 
 
 def test_stream_packs_elements_below_one_byte_chunk_by_chunk():
     asked = plan(np.zeros(2**24, ml_dtypes.uint4), (-1,))
     stream = StreamTransfer(asked, deliver(asked), 2**16)
-    assert measure_peak(lambda: all(stream.build_chunks())) < 2**19
+    assert measure_peak(lambda: all(stream.build_messages())) < 2**19
 
 
 def test_stream_fills_the_output_and_reports_progress_per_message():

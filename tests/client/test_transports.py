@@ -27,8 +27,12 @@ from tensor_reshape.client import (
     TensorReshapeError,
     UnavailableError,
 )
+from tensor_reshape.client.grpc_core import GrpcApi
+from tensor_reshape.client.requests import Arguments, plan_reshape
+from tensor_reshape.client.transfers import Delivery, StreamTransfer
 from tensor_reshape.client.transports import Transport, check_answer
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import encode_accept
 from tensor_reshape.wire.status import encode_rejection
@@ -37,8 +41,11 @@ from tensor_reshape.wire.tensors import TensorView
 PATH = f"/{SERVICE}/InferShape"
 SECONDS = 60.0
 NOBODY = "127.0.0.1:1"
+GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
 LARGE = np.zeros(8 << 20, np.uint8)  # larger than any flow control window, so unread data stays unsent
 ACCEPT = encode_accept(TensorView(DataType.U8, LARGE.shape, None, memoryview(b"")))
+_PLAN = plan_reshape(Arguments(RESHAPE, LARGE, [-1], special_zero=False, expected_shape=None))
+TRANSFER = StreamTransfer(_PLAN, Delivery(_PLAN, {"transfer": "stream"}, 0), 1 << 16)
 
 
 class Held:
@@ -163,11 +170,12 @@ ENDS: dict[str, tuple[StreamBehavior, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_stream_raises_the_server_status_while_still_sending(name: str):
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_stream_raises_the_server_status_while_still_sending(name: str, grpc_api: GrpcApi):
     behave, kind, text = ENDS[name]
     with (
         run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address,
-        Client(address, chunk_bytes=1 << 16) as client,
+        Client(address, chunk_bytes=1 << 16, grpc_api=grpc_api) as client,
         pytest.raises(kind) as caught,
     ):
         reshape(client)
@@ -175,14 +183,16 @@ def test_stream_raises_the_server_status_while_still_sending(name: str):
 
 
 @pytest.mark.usefixtures("impatience")
-def test_stream_without_a_server_raises_a_connection_error():
-    with Client(NOBODY) as client, pytest.raises(UnavailableError):
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_stream_without_a_server_raises_a_connection_error(grpc_api: GrpcApi):
+    with Client(NOBODY, grpc_api=grpc_api) as client, pytest.raises(UnavailableError):
         reshape(client)
 
 
-def test_stream_to_an_unreading_server_ends_at_its_deadline():
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_stream_to_an_unreading_server_ends_at_its_deadline(grpc_api: GrpcApi):
     held = Held()
-    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address, grpc_api=grpc_api) as client:
         while (
             not held.entered.is_set()
         ):  # on a busy machine, the deadline may expire before the call reaches the server
@@ -191,22 +201,24 @@ def test_stream_to_an_unreading_server_ends_at_its_deadline():
         assert held.left.wait(WAIT_SECONDS)
 
 
-def test_stream_is_cancelled_by_an_exception_of_its_caller():
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_stream_is_cancelled_by_an_exception_of_its_caller(grpc_api: GrpcApi):
     held = Held()
 
     def fail(*_: int) -> None:
         raise LookupError
 
-    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address, grpc_api=grpc_api) as client:
         with pytest.raises(LookupError):
             reshape(client, progress=fail)
         assert held.left.wait(WAIT_SECONDS)
 
 
-def test_stream_is_cancelled_by_closing_the_client():
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_stream_is_cancelled_by_closing_the_client(grpc_api: GrpcApi):
     held = Held()
     with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, ThreadPoolExecutor(1) as pool:
-        client = Client(address)
+        client = Client(address, grpc_api=grpc_api)
         call = pool.submit(reshape, client)
         assert held.entered.wait(WAIT_SECONDS)
         client.close()
@@ -215,11 +227,12 @@ def test_stream_is_cancelled_by_closing_the_client():
     assert getattr(error, "code", None) is grpc.StatusCode.CANCELLED
 
 
-def test_stream_is_cancelled_by_ctrl_c():
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_stream_is_cancelled_by_ctrl_c(grpc_api: GrpcApi):
     held = Held()
     with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address:
         call = "client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer='stream')"
-        assert interrupt_call(address, "auto", call, held.entered) == "interrupted\n"
+        assert interrupt_call(address, grpc_api, call, held.entered) == "interrupted\n"
         assert held.left.wait(WAIT_SECONDS)
 
 
@@ -230,13 +243,13 @@ def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     with pytest.raises(ValueError, match="closed"):
         unanswered.start(PATH, b"", SECONDS, ())
     with pytest.raises(ValueError, match="closed"):
-        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # the argument is not used
+        next(unanswered.exchange(TRANSFER, SECONDS, ()))
 
 
 def test_stream_threads_end_with_the_stream(server: ServerProcess):
     during: set[threading.Thread] = set()
     before = set(threading.enumerate())
-    with Client(server.address, chunk_bytes=10) as client:
+    with Client(server.address, chunk_bytes=10, grpc_api="public") as client:
         client.reshape(
             np.arange(300, dtype=np.uint8),
             [-1],
@@ -258,7 +271,7 @@ def test_threads_of_a_rejected_stream_end_with_the_stream():
         context.abort(grpc.StatusCode.INTERNAL, "rejected")
 
     before = set(threading.enumerate())
-    with run_stock({}, streams={STREAM_RESHAPE.name: reject}) as address, Client(address) as client:
+    with run_stock({}, streams={STREAM_RESHAPE.name: reject}) as address, Client(address, grpc_api="public") as client:
         with pytest.raises(TensorReshapeError, match="rejected"):
             reshape(client)
         started = set(threading.enumerate()) - before

@@ -41,6 +41,7 @@ from tensor_reshape.runtime.lazy_imports import build_getters
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
     from tensor_reshape.client.arrays import PackedTensor
+    from tensor_reshape.client.output_memory import keep_output_memory
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Progress, Transfer
     from tensor_reshape.wire.servers import Feature, HealthStatus, OperationInfo, ServerInfo, ServerLimits
@@ -85,6 +86,7 @@ __all__ = [
     "UnavailableError",
     "infer_locally",
     "keep_freed_memory",
+    "keep_output_memory",
     "use_fast_polling",
 ]
 
@@ -92,6 +94,7 @@ _LATER = {
     "AsyncClient": "tensor_reshape.client.aio",
     "Client": "tensor_reshape.client.sync",
     "PackedTensor": "tensor_reshape.client.arrays",
+    "keep_output_memory": "tensor_reshape.client.output_memory",
     **dict.fromkeys(("Progress", "Transfer"), "tensor_reshape.client.transfers"),
     **dict.fromkeys(
         ("Feature", "HealthStatus", "OperationInfo", "ServerInfo", "ServerLimits"), "tensor_reshape.wire.servers"

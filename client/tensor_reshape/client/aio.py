@@ -326,26 +326,22 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         seconds, metadata = self._endpoint.begin_attempt(context)
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._turns.take().stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=seconds, metadata=metadata)
-        sender: asyncio.Task[None] | None = None
         ends: _Ends = asyncio.Queue()
         call.add_done_callback(partial(_record_end, ends))
         self._streams.add(call)  # `close` cancels it
+        sender = asyncio.create_task(_send_all(call, transfer))
         try:
             with _watch_loop(transfer.pauses):
-                async with aclosing(_exchange(call, transfer.begin, ends, context.deadline)) as answers:
+                async with aclosing(_receive_all(call, ends, context.deadline)) as answers:
                     async for raw in answers:
                         transfer.receive(raw)
                         attempts.record_progress()
-                        # The elements are sent only after the first response, because this response says that the
-                        # server accepts the tensor.
-                        sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
             call.cancel()  # without `cancel`, a stream that the caller does not read to its end would stay open
-            if sender is not None:
-                sender.cancel()
-                # The call has already raised the sender's error, so the error is ignored here.
-                await asyncio.gather(sender, return_exceptions=True)
+            sender.cancel()
+            # The call has already raised the sender's error, so the error is ignored here.
+            await asyncio.gather(sender, return_exceptions=True)
         return transfer.finish()
 
 
@@ -371,23 +367,22 @@ def _watch_loop(pauses: Pauses) -> Iterator[None]:
         timer.cancel()
 
 
-async def _exchange(
-    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
+async def _receive_all(
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
-    """Sends the first message of a stream and yields the responses.
+    """Yields the responses of a stream.
 
     Errors of gRPC are converted to errors of this package.
     """
     try:
-        await call.write(begin)
         async for raw in call:
             yield raw
     except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
         raise await _explain_stream(error, ends, deadline) from None
 
 
-async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
-    for message in transfer.build_chunks():
+async def _send_all(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
+    for message in transfer.build_messages():
         await call.write(message)
     await call.done_writing()
 

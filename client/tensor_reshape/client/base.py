@@ -129,7 +129,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
                 timeout.
             inline_max_bytes: arrays up to this size are sent in one message, and larger arrays as a stream. The option
                 `transfer` of a call overrides this choice.
-            chunk_bytes: size of each message of a stream in bytes.
+            chunk_bytes: maximum size of each message of a stream in bytes. Small arrays have smaller messages.
             connections: number of channels, from 1 to 64, which calls use by turns. Each has its own connection to
                 each server. Several help if the server has several workers, because a worker serves whole connections.
                 A server counts the quotas of a caller in each worker, so more connections may also mean a larger quota.

@@ -1,23 +1,24 @@
-"""Makes unary calls directly on gRPC's core. This module uses private names of grpcio.
+"""Makes unary calls and streams directly on gRPC's core. This module uses private names of grpcio.
 
-For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations. Only callbacks
-and futures need these objects, but the objects take more than a quarter of a client's processor time for a small call.
-The class `CoreTransport` instead makes a unary call with one batch of core operations and one event.
+For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations, and for each
+stream two threads. Only callbacks and futures need these objects, but they take more than a quarter of a client's
+processor time for a small call. The class `CoreTransport` instead makes a unary call with one batch of core operations
+and one event. In a stream, the thread of the caller takes all events and sends all messages.
 
-- `is_supported` makes a test call before any client relies on a private name. If grpcio has changed its private names,
+- `is_supported` makes test calls before any client relies on a private name. If grpcio has changed its private names,
   or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed its
   private names, a timeout error does not include the connection state, because grpcio shows this state only through a
   private name or an extra thread.
 - The calling thread waits in gRPC's core, which checks for signals five times a second. If a signal handler raises an
-  exception such as KeyboardInterrupt, `send` raises it and cancels the call. During two steps that take some
-  microseconds, such an exception has other effects. If the exception arrives while the call is being started, the call
-  continues on the server until its deadline. If the exception arrives while grpcio releases its channel lock, the lock
-  stays locked, and no other thread can use the channel.
+  exception such as KeyboardInterrupt, `send` and `exchange` raise it and cancel the call. During two steps that take
+  some microseconds, such an exception has other effects. If the exception arrives while the call is being started, the
+  call continues on the server until its deadline. If the exception arrives while grpcio releases its channel lock, the
+  lock stays locked, and no other thread can use the channel.
 - Closing a channel ends its running calls and rejects new calls.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache, partial
 from typing import Any, Literal, get_args
 
@@ -25,7 +26,10 @@ import grpc
 
 from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
+from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.client.transports import Transport, check_answer
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 try:
     from grpc import _channel
@@ -36,10 +40,8 @@ except ImportError:
 GrpcApi = Literal["auto", "public"]
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-_ENDS_OF_PROBE = (
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.UNAVAILABLE,
-)  # the test call that checks grpcio's internals may end with either of these statuses
+# the test calls that check grpcio's internals may end with either of these statuses
+_ENDS_OF_PROBE = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
 _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
@@ -92,10 +94,13 @@ def is_supported() -> bool:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
         try:
             status, _ = _call(core, "/", b"", 0, ())
+            stream = _StreamCall(core, "/", iter([b""]), 0, ())
+            answers = [*stream.receive()]
             state = _find_state(core)
         finally:
             core.close(cygrpc.StatusCode.cancelled, "only a probe")
-        return _CODES.get(status.code()) in _ENDS_OF_PROBE and state is not None and _rejects(core)
+        ends = {_CODES.get(one.code()) for one in (status, stream.status)}
+        return ends <= _ENDS_OF_PROBE and not answers and state is not None and _rejects(core)
     except Exception:  # noqa: BLE001 - any exception means that grpcio has changed
         return False
 
@@ -115,11 +120,27 @@ class CoreTransport(Transport):
     def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
         """Makes a unary call and returns its response, with the same errors as `Transport.send`."""
         status, message = _call(self._core, path, request, timeout, metadata)
-        if code := status.code():
-            details, trailing_metadata = status.details(), status.trailing_metadata()
-            # An unknown status code becomes UNKNOWN, as in gRPC's core itself.
-            raise build_error(_CODES.get(code, grpc.StatusCode.UNKNOWN), details, trailing_metadata)
+        if status.code():
+            raise _build_error(status)
         return check_answer(message.message())
+
+    def exchange(
+        self, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
+    ) -> Generator[bytes, None, None]:
+        """Makes a stream call like `Transport.exchange`, but no thread other than the caller's handles its events."""
+        call = _StreamCall(self._core, STREAM_RESHAPE.path, transfer.build_messages(), timeout, metadata)
+        try:
+            yield from call.receive()
+        finally:
+            call.cancel()
+        if call.status.code():
+            raise _build_error(call.status)
+
+
+def _build_error(status: Any) -> TensorReshapeError:
+    # An unknown status code becomes UNKNOWN, as in gRPC's core itself.
+    code = _CODES.get(status.code(), grpc.StatusCode.UNKNOWN)
+    return build_error(code, status.details(), status.trailing_metadata())
 
 
 def _find_state(core: Any) -> grpc.ChannelConnectivity | None:
@@ -145,15 +166,93 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
         message,
         status,
     )
+    _start_call(core, path, timeout, metadata, ((operations, None),)).next_event()
+    return status, message
+
+
+def _start_call(
+    core: Any, path: str, timeout: float | None, metadata: CheckedMetadata, batches: Sequence[tuple[Any, Any]]
+) -> Any:
+    """Starts a call with batches of operations, each with the tag of its event.
+
+    Raises:
+        ValueError: the channel is closed.
+    """
     # The core of gRPC needs the deadline in seconds since the epoch.
     deadline = None if timeout is None else time.time() + timeout
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
     # These three arguments mean that the call has no host, no call credentials, and no registered method. A registered
     # method had no effect when it was measured. grpcio uses the metadata argument only in errors. The metadata to send
     # are a part of the call's operations.
-    context, batches = cygrpc.build_census_context(), ((operations, None),)
-    core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None).next_event()
-    return status, message
+    context = cygrpc.build_census_context()
+    return core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None)
+
+
+_SENT, _HALF_CLOSED, _RECEIVED, _ENDED = range(4)  # the tags of the events of a stream
+
+
+class _StreamCall:
+    """A stream call whose events are handled by the thread that reads its messages.
+
+    A batch of operations is due from its start until its event is taken. When the last event of a call is taken,
+    grpcio frees the call, so no further event may be requested.
+    """
+
+    def __init__(
+        self, core: Any, path: str, requests: Iterator[bytes], timeout: float | None, metadata: CheckedMetadata
+    ) -> None:
+        """Starts the call and sends the first message.
+
+        Raises:
+            ValueError: the channel is closed.
+        """
+        self._requests = requests
+        self.status = cygrpc.ReceiveStatusOnClientOperation(0)
+        first = cygrpc.SendInitialMetadataOperation(metadata or None, 0), cygrpc.SendMessageOperation(next(requests), 0)
+        answer = cygrpc.ReceiveInitialMetadataOperation(0), cygrpc.ReceiveMessageOperation(0)
+        batches = (first, _SENT), (answer, _RECEIVED), ((self.status,), _ENDED)
+        self._call = _start_call(core, path, timeout, metadata, batches)
+        self._due = len(batches)
+        self._sends = True
+
+    def receive(self) -> Iterator[bytes]:
+        """Yields the received messages, and sends the messages of `requests` at the same time."""
+        while self._due:
+            event = self._take_event()
+            if event.tag == _RECEIVED:
+                message = event.batch_operations[-1].message()
+                if message is not None:
+                    # The next message arrives while the caller uses this message.
+                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)
+                    yield message
+            elif event.tag == _ENDED or not event.success:
+                self._sends = False
+            elif event.tag == _SENT and self._sends:
+                self._send_next()
+
+    def cancel(self) -> None:
+        """Cancels the call if it is running."""
+        self._call.cancel(cygrpc.StatusCode.cancelled, "the caller has ended the call")
+        while self._due:
+            self._take_event()
+
+    def _send_next(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            self._start(cygrpc.SendCloseFromClientOperation(0), _HALF_CLOSED)
+        else:
+            self._start(cygrpc.SendMessageOperation(request, 0), _SENT)
+
+    def _start(self, operation: Any, tag: int) -> None:
+        if self._call.operate((operation,), tag):
+            self._due += 1
+
+    def _take_event(self) -> Any:
+        # If a signal handler raises an exception while this thread waits, grpcio frees the call, and nothing is due.
+        due, self._due = self._due, 0
+        event = self._call.next_event()
+        self._due = due - 1
+        return event
 
 
 def _rejects(core: Any) -> bool:

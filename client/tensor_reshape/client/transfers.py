@@ -21,6 +21,7 @@ from tensor_reshape.client.arrays import NUMPY, Output, find_framework, is_torch
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.client.output_memory import take_memory
 from tensor_reshape.client.requests import (
     Expected,
     Plan,
@@ -87,7 +88,7 @@ class Pauses:
         return self.own_seconds >= LONG_SECONDS and self.are_own
 
 
-DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
+DEFAULT_INLINE_MAX_BYTES = 512 * 1024
 """Arrays up to this size are sent in one message, which is faster than a stream.
 
 For larger arrays, a stream is faster and needs less memory.
@@ -101,6 +102,12 @@ Progress = Callable[[int, int], None]
 """
 
 Way = Literal["auto", "inline", "stream", "view"]
+
+# A stream of a small array has about eight chunks, because the client and the server work on different chunks at the
+# same time. Smaller chunks than these cost more than they gain, and larger chunks than 1 MiB gain nothing.
+_CHUNKS = 8
+_CHUNK_STEP_BYTES = 64 * 1024
+_LEAST_CHUNK_BYTES = 256 * 1024
 
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
@@ -259,7 +266,7 @@ class Delivery:
         try:
             # Frameworks accept an array with this alignment. The stream writes to every byte of it.
             dims, dtype = self._plan.memory_dims, self._dtype
-            memory = np.empty(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
+            memory = take_memory(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES)
             return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)
         except ValueError:
             raise reject_array(self._plan.dims) from None
@@ -342,17 +349,16 @@ class StreamTransfer:
     """The state of one StreamReshape call, which transfers one tensor. It does no I/O.
 
     Attributes:
-        begin: the first message. The chunks are sent after the server has accepted the first message.
         accepted: whether the server has accepted the tensor.
         output: the array that the response chunks fill.
         pauses: the pauses of the call.
     """
 
-    def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
+    def __init__(self, plan: Plan, delivery: Delivery, max_chunk_bytes: int) -> None:
         """Prepares the call. If the array has strides, its elements are copied into contiguous memory once."""
         self._plan = plan
         self._delivery = delivery
-        self._chunk_bytes = chunk_bytes
+        self._chunk_bytes = min(max_chunk_bytes, _choose_chunk_bytes(plan.dense_bytes))
         self.output = delivery.make_output()
         self.accepted = False
         # Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and
@@ -360,14 +366,19 @@ class StreamTransfer:
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
-        self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
+        self._begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
         self.pauses = Pauses()
 
-    def build_chunks(self) -> Iterator[bytes]:
-        """Yields the stream messages with the elements."""
+    def build_messages(self) -> Iterator[bytes]:
+        """Yields the messages to send.
+
+        The elements follow the first message at once, because the SDK has applied the rules, so a server rejects few
+        tensors. Waiting for the server would add the time of a small call.
+        """
+        yield self._begin
         # The messages with chunks of the tensor are created one at a time, because all of them together would need as
         # much memory as the tensor.
         for offset in range(0, self._size, self._chunk_bytes):
@@ -416,6 +427,11 @@ class StreamTransfer:
         # In memory, numpy uses a whole byte for each element of a packed type such as int4. A byte of the message
         # contains `group_items` packed elements.
         return offset * self._plan.memory_type.group_items
+
+
+def _choose_chunk_bytes(size: int) -> int:
+    steps = -(-size // (_CHUNKS * _CHUNK_STEP_BYTES))
+    return max(_LEAST_CHUNK_BYTES, steps * _CHUNK_STEP_BYTES)
 
 
 def _read_out(out: object) -> Array | None:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
-from queue import SimpleQueue
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakSet
 
@@ -100,8 +99,7 @@ class Transport:
         Closing the generator cancels the call if it is still running.
 
         Args:
-            transfer: the transfer. The caller must pass each yielded message to `transfer` at once, because the
-                elements are sent only if `transfer.accepted` is set.
+            transfer: the transfer.
             timeout: seconds. None: no timeout.
             metadata: metadata of the call.
 
@@ -109,24 +107,14 @@ class Transport:
             TensorReshapeError: the call failed, or could not be started as in `start`.
             ValueError: the channel is closed.
         """
-        # The queue gets an item when the first response arrives, because the elements may be sent after this response.
-        # A queue is used instead of an Event, because a signal handler that raises could leave the lock of an Event
-        # locked.
-        answered = SimpleQueue[None]()
+        method = self._find_stream(STREAM_RESHAPE.path)
+        call = _begin(partial(method, transfer.build_messages(), timeout=timeout, metadata=metadata))
+        del method
         try:
-            requests = _build_requests(transfer, answered)
-            method = self._find_stream(STREAM_RESHAPE.path)
-            call = _begin(partial(method, requests, timeout=timeout, metadata=metadata))
-            del method
-            try:
-                for raw in _explain_all(call):
-                    yield raw
-                    answered.put(None)
-            finally:
-                _cancel(call)
-                del call
+            yield from _explain_all(call)
         finally:
-            answered.put(None)  # without this item in the queue, grpcio's sending thread would wait forever
+            _cancel(call)
+            del call
 
 
 class StartedCall:
@@ -199,16 +187,6 @@ def _begin(begin: Callable[[], _Begun]) -> _Begun:
             message = "the call could not start, because the system cannot start another thread"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
         return begun.result()
-
-
-def _build_requests(transfer: StreamTransfer, answered: SimpleQueue[None]) -> Iterator[bytes]:
-    """Yields the messages to send. A thread of grpcio runs this generator."""
-    yield transfer.begin
-    answered.get()
-    # the queue also gets an item when the call ends, so the code checks separately whether the server has accepted the
-    # tensor
-    if transfer.accepted:
-        yield from transfer.build_chunks()
 
 
 def _cancel(call: Any) -> None:  # noqa: ANN401 - the interceptors of the caller choose its type

@@ -1,0 +1,99 @@
+"""The memory of large outputs, which later outputs use again.
+
+The system clears each page of fresh memory, which takes several times as long as a copy. Invariants:
+
+- Memory is used again only when no array refers to it. numpy keeps the array that `take_memory` returns as the base of
+  every view, and other frameworks keep a view.
+- The system can take unused memory at any time (MADV_FREE). No timer is therefore needed to return the memory, and it
+  cannot cause an error of another allocation.
+- Finalizers run on any thread, and within any statement, so they take no lock. The operations of the deque are atomic.
+"""
+
+import mmap
+import sys
+from collections import deque
+from contextlib import suppress
+from operator import index
+from weakref import finalize
+
+import numpy as np
+import numpy.typing as npt
+
+DEFAULT_KEPT_BYTES = 512 * 1024 * 1024
+
+_LEAST_BYTES = 256 * 1024  # the C library itself keeps smaller blocks
+_LEAST_STEP_BYTES = 64 * 1024
+_STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
+
+_unused = deque[mmap.mmap]()
+_kept_bytes = DEFAULT_KEPT_BYTES
+
+
+def keep_output_memory(max_bytes: int) -> None:
+    """Sets how much memory of dropped outputs this process keeps for later outputs.
+
+    A large output of a stream is faster if it does not need fresh memory. The memory of an output is used again when
+    your program has dropped the output and all its views. The system may take the kept memory when it needs memory,
+    but tools such as `top` count it as used. Only Linux keeps memory.
+
+    Args:
+        max_bytes: the maximum number of bytes; 512 MiB by default. 0 keeps nothing.
+
+    Raises:
+        TypeError: `max_bytes` is not an integer.
+
+    >>> keep_output_memory(0)
+    """
+    global _kept_bytes  # noqa: PLW0603 - the setting of the process
+    _kept_bytes = index(max_bytes)
+    _trim()
+
+
+def take_memory(size: int) -> npt.NDArray[np.uint8]:
+    """Returns memory of at least `size` bytes with any content.
+
+    Raises:
+        MemoryError: there is not enough memory.
+        ValueError: numpy cannot represent such an array.
+    """
+    if size >= _LEAST_BYTES and _kept_bytes:
+        with suppress(OSError, OverflowError, ValueError):  # if no block can be mapped, numpy raises the error
+            block = _take_block(size)
+            memory = np.frombuffer(block, np.uint8)
+            finalize(memory, _keep, block).atexit = False
+            return memory
+    return np.empty(size, np.uint8)
+
+
+def _take_block(size: int) -> mmap.mmap:
+    if sys.platform != "linux":
+        raise OSError
+    step = max(_LEAST_STEP_BYTES, 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0))
+    size = -(-size // step) * step
+    for _ in range(len(_unused)):
+        try:
+            block = _unused.popleft()
+        except IndexError:  # another thread has taken the last block
+            break
+        if len(block) == size:
+            return block
+        _unused.append(block)
+    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # the kernel may have no huge pages, which only make the memory faster
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return block
+
+
+def _keep(block: mmap.mmap) -> None:
+    if sys.platform == "linux":
+        with suppress(OSError):  # a kernel without MADV_FREE drops the block
+            block.madvise(mmap.MADV_FREE)
+            _unused.append(block)
+            _trim()
+
+
+def _trim() -> None:
+    """Drops the blocks that were not used for the longest time, until the rest is within the limit."""
+    while sum(map(len, _unused.copy())) > _kept_bytes:
+        with suppress(IndexError):  # another thread has taken the last block
+            _unused.popleft()
