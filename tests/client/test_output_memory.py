@@ -1,11 +1,14 @@
 """The memory of outputs, which later outputs use again."""
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from server_processes import ServerProcess
 from tensor_reshape.client import Client, keep_output_memory, output_memory
 from tensor_reshape.client.output_memory import DEFAULT_KEPT_BYTES, take_memory
 from tensor_reshape.wire.arrays import Array
@@ -123,3 +126,25 @@ def test_output_of_a_stream_uses_the_memory_of_a_dropped_output(client: Client):
         addresses.add(find_address(output))
         del output
     assert len(addresses) == 1
+
+
+FAULTS = """
+import resource
+import numpy as np
+from tensor_reshape.client import Client
+array = np.zeros(16 << 20, np.uint8)
+def count_faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    client.reshape(array, [2, -1], special_zero=False)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+with Client({address!r}) as client:
+    for _ in range(5):
+        count_faults()
+    print(min(count_faults() for _ in range(5)))
+"""
+
+
+def test_repeated_stream_needs_no_fresh_memory(server: ServerProcess):
+    code = FAULTS.format(address=server.address)
+    counted = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    assert int(counted.stdout) < 400  # of 4,096 pages of the output, and as many of the messages
