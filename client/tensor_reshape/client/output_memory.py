@@ -25,10 +25,10 @@ _LEAST_BYTES = 256 * 1024  # the C library itself keeps smaller blocks
 _LEAST_STEP_BYTES = 64 * 1024
 _STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
 
-# glibc maps and unmaps each large block until the program frees a mapped block. From then on, it keeps freed blocks of up
-# to this size, and at most twice this size at the end of its heap. This is the largest block from which it learns, less
-# the space for its own data. Without this, the messages of a stream would need fresh memory again and again, for example
-# 1,700 pages for a tensor of 16 MiB.
+# glibc maps and unmaps each large block until the program frees a mapped block. From then on, it keeps freed blocks of
+# up to this size, and at most twice this size at the end of its heap. This is the largest block from which it learns,
+# less the space for its own data. Without this, the messages of a stream would need fresh memory again and again, for
+# example 1,700 pages for a tensor of 16 MiB.
 _FREED_BYTES = 32 * 1024 * 1024 - 64 * 1024
 
 _unused = deque[mmap.mmap]()
