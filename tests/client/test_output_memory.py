@@ -19,6 +19,7 @@ KIB, MIB = 1024, 1024 * 1024
 @pytest.fixture(autouse=True)
 def _kept() -> Iterator[None]:
     """Begins with no kept memory."""
+    gc.collect()  # outputs of other tests
     keep_output_memory(0)
     keep_output_memory(DEFAULT_KEPT_BYTES)
     yield
@@ -81,11 +82,26 @@ def test_kept_memory_is_bounded_and_the_oldest_is_dropped():
     assert [find_address(memory) for memory in (take_memory(MIB), take_memory(MIB))] == addresses[1:]
 
 
-def test_memory_above_the_bound_is_not_kept():
+def test_memory_above_the_bound_is_not_kept_and_replaces_no_other():
     keep_output_memory(2 * MIB)
-    memory = take_memory(3 * MIB)
-    del memory
-    assert count_kept() == 0
+    small, large = take_memory(MIB), take_memory(3 * MIB)
+    del small
+    del large
+    assert count_kept() == MIB
+
+
+def test_taking_a_block_keeps_the_order_of_the_others():
+    keep_output_memory(6 * MIB)
+    first, second, third = take_memory(MIB), take_memory(2 * MIB), take_memory(3 * MIB)
+    address = find_address(third)
+    del first
+    del second
+    del third
+    second = take_memory(2 * MIB)
+    fourth = take_memory(2 * MIB)
+    del fourth
+    del second
+    assert find_address(take_memory(3 * MIB)) == address
 
 
 def test_limit_of_zero_drops_kept_memory_and_keeps_none():
@@ -112,9 +128,11 @@ def test_too_much_memory_raises_the_error_of_numpy():
         take_memory(2**65)
 
 
-def test_limit_must_be_an_integer():
+def test_limit_must_be_an_integer_of_at_least_zero():
     with pytest.raises(TypeError, match="integer"):
         keep_output_memory(1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^max_bytes is -1; it must be at least 0$"):
+        keep_output_memory(-1)
 
 
 def test_output_of_a_stream_uses_the_memory_of_a_dropped_output(client: Client):

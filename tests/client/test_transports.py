@@ -1,5 +1,7 @@
 """Calls with grpcio's public API, and the conversion of its errors."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,11 +30,8 @@ from tensor_reshape.client import (
     UnavailableError,
 )
 from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.requests import Arguments, plan_reshape
-from tensor_reshape.client.transfers import Delivery, StreamTransfer
-from tensor_reshape.client.transports import Transport, check_answer
+from tensor_reshape.client.transports import Exchange, Transport, check_answer
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import encode_accept
 from tensor_reshape.wire.status import encode_rejection
@@ -42,10 +41,9 @@ PATH = f"/{SERVICE}/InferShape"
 SECONDS = 60.0
 NOBODY = "127.0.0.1:1"
 GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
+SIX = np.arange(6)
 LARGE = np.zeros(8 << 20, np.uint8)  # larger than any flow control window, so unread data stays unsent
 ACCEPT = encode_accept(TensorView(DataType.U8, LARGE.shape, None, memoryview(b"")))
-_PLAN = plan_reshape(Arguments(RESHAPE, LARGE, [-1], special_zero=False, expected_shape=None))
-TRANSFER = StreamTransfer(_PLAN, Delivery(_PLAN, {"transfer": "stream"}, 0), 1 << 16)
 
 
 class Held:
@@ -236,6 +234,48 @@ def test_stream_is_cancelled_by_ctrl_c(grpc_api: GrpcApi):
         assert held.left.wait(WAIT_SECONDS)
 
 
+INTERRUPTED_OFTEN = """
+import os, signal, sys, threading
+import numpy as np
+from tensor_reshape.client import Client
+
+array = np.zeros(8 << 20, np.uint8)
+with Client(sys.argv[1]) as client:
+    client.server_info()
+    for number in range(20):
+        try:
+            threading.Timer(0.002 * number, os.kill, (os.getpid(), signal.SIGINT)).start()
+            while True:
+                client.reshape(array, [-1], special_zero=False)
+        except KeyboardInterrupt:
+            pass
+        client.submit(client.infer_shape, [6], [2, 3], special_zero=False).result(60)
+print("works")
+"""
+
+
+def test_other_threads_can_call_after_ctrl_c_in_a_stream(server: ServerProcess):
+    command = [sys.executable, "-c", INTERRUPTED_OFTEN, server.address]
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout == "works\n"
+
+
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_progress_is_reported_on_the_thread_of_the_caller(server: ServerProcess, grpc_api: GrpcApi):
+    def list_threads(client: Client) -> set[threading.Thread]:
+        threads = {threading.current_thread()}
+        client.reshape(
+            SIX,
+            [2, 3],
+            special_zero=False,
+            transfer="stream",
+            progress=lambda *_: threads.add(threading.current_thread()),
+        )
+        return threads
+
+    with Client(server.address, grpc_api=grpc_api) as client, ThreadPoolExecutor(1) as pool:
+        assert [len(list_threads(client)), len(pool.submit(list_threads, client).result())] == [1, 1]
+
+
 def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     unanswered.close()
     with pytest.raises(ValueError, match="closed"):
@@ -243,7 +283,7 @@ def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     with pytest.raises(ValueError, match="closed"):
         unanswered.start(PATH, b"", SECONDS, ())
     with pytest.raises(ValueError, match="closed"):
-        next(unanswered.exchange(TRANSFER, SECONDS, ()))
+        unanswered.exchange(Exchange(iter([b""]), print, runs_foreign_code=False), SECONDS, ())
 
 
 def test_stream_threads_end_with_the_stream(server: ServerProcess):

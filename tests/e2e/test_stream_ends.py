@@ -124,6 +124,59 @@ def test_client_restarts_a_stream_after_unavailable_or_server_busy(
 
 
 @pytest.mark.parametrize("kind", CALLERS)
+@pytest.mark.parametrize("place", ["the same", "later", "swapped bytes", "column-major"])
+def test_restarted_stream_sends_elements_that_its_output_has_overwritten(kind: str, place: str):
+    memory = np.arange(40, dtype=np.int32)
+    array, out = memory[:36], memory[:36]
+    if place == "later":
+        out = memory[4:]
+    elif place == "swapped bytes":
+        array = array.view(">i4")
+    elif place == "column-major":
+        array = array.reshape(6, 6).T
+    expected = array.reshape(-1).tolist()
+    accept = encode_accept(TensorView(DataType.I32, (36,), None, BYTES))
+    attempts = 0
+
+    def lose_first(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        nonlocal attempts
+        attempts += 1
+        next(requests)
+        yield accept
+        for number, chunk in enumerate(requests):
+            if (attempts, number) == (1, 5):
+                abort_unavailable(context)
+            yield chunk
+
+    with (
+        run_stock({}, streams={STREAM_RESHAPE.name: lose_first}) as address,
+        open_client(kind, address, chunk_bytes=16) as client,
+    ):
+        assert client.reshape(array, [-1], transfer="stream", out=out).tolist() == expected
+    assert attempts == 2
+
+
+@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
+def test_too_little_memory_for_a_chunk_ends_the_stream_at_once(kind: str, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("tensor_reshape.client.transfers.encode_chunk", fail)
+    ended = threading.Event()
+
+    def wait(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        context.add_callback(ended.set)
+        next(requests)
+        yield ACCEPT
+        ended.wait(60)
+
+    with run_stock({}, streams={STREAM_RESHAPE.name: wait}) as address, open_client(kind, address) as client:
+        with pytest.raises(MemoryError):
+            client.reshape(SIX, [6], transfer="stream", timeout=600)
+        assert ended.wait(60)
+
+
+@pytest.mark.parametrize("kind", CALLERS)
 @EITHER_TIME
 def test_stream_retries_end_at_its_deadline(kind: str, late: bool):
     aborts = Aborts(abort_unavailable, 1000, late=late)

@@ -329,19 +329,24 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         ends: _Ends = asyncio.Queue()
         call.add_done_callback(partial(_record_end, ends))
         self._streams.add(call)  # `close` cancels it
-        sender = asyncio.create_task(_send_all(call, transfer))
+        messages, sender = transfer.build_messages(), None
         try:
             with _watch_loop(transfer.pauses):
-                async with aclosing(_receive_all(call, ends, context.deadline)) as answers:
+                async with aclosing(_exchange(call, next(messages), ends, context.deadline)) as answers:
                     async for raw in answers:
                         transfer.receive(raw)
                         attempts.record_progress()
+                        # The elements are sent only after the first response. If a write fails while a response is
+                        # unread, grpc.aio reads no more responses, and never reports the server's status.
+                        sender = sender or asyncio.create_task(_send_chunks(call, messages))
         finally:
             self._streams.discard(call)
             call.cancel()  # without `cancel`, a stream that the caller does not read to its end would stay open
-            sender.cancel()
-            # The call has already raised the sender's error, so the error is ignored here.
-            await asyncio.gather(sender, return_exceptions=True)
+            if sender is not None:
+                sender.cancel()
+                (end,) = await asyncio.gather(sender, return_exceptions=True)
+                if isinstance(end, MemoryError):
+                    raise end
         return transfer.finish()
 
 
@@ -367,28 +372,34 @@ def _watch_loop(pauses: Pauses) -> Iterator[None]:
         timer.cancel()
 
 
-async def _receive_all(
-    call: "grpc.aio.StreamStreamCall[bytes, bytes]", ends: _Ends, deadline: Deadline
+async def _exchange(
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
-    """Yields the responses of a stream.
+    """Sends the first message of a stream and yields the responses.
 
     Errors of gRPC are converted to errors of this package.
     """
     try:
+        await call.write(begin)
         async for raw in call:
             yield raw
     except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
-        raise await _explain_stream(error, ends, deadline) from None
+        if failure := await _explain_stream(error, ends, deadline):
+            raise failure from None
 
 
-async def _send_all(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
-    for message in transfer.build_messages():
-        await call.write(message)
-    await call.done_writing()
+async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", messages: Iterator[bytes]) -> None:
+    try:
+        for message in messages:
+            await call.write(message)
+        await call.done_writing()
+    except MemoryError:
+        call.cancel()  # otherwise, the server would wait for the rest of the stream
+        raise
 
 
-async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
-    """Returns the error with which a stream ended.
+async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException | None:
+    """Returns the error with which a stream ended, or None if the server ended it without an error.
 
     The error has the server's status, even if a failed write was reported first.
     """
@@ -406,7 +417,7 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
         return CallTimeoutError(TIME_IS_UP, grpc.StatusCode.DEADLINE_EXCEEDED)
     if end.is_of_write:
         return UnavailableError("the connection was lost while the stream was being sent", grpc.StatusCode.UNAVAILABLE)
-    return build_error(end.code, end.details, end.metadata)
+    return None if end.code is grpc.StatusCode.OK else build_error(end.code, end.details, end.metadata)
 
 
 def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:

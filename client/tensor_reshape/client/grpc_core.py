@@ -3,22 +3,23 @@
 For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations, and for each
 stream two threads. Only callbacks and futures need these objects, but they take more than a quarter of a client's
 processor time for a small call. The class `CoreTransport` instead makes a unary call with one batch of core operations
-and one event. In a stream, the thread of the caller takes all events and sends all messages.
+and one event. One thread sends and receives all messages of a stream.
 
-- `is_supported` makes test calls before any client relies on a private name. If grpcio has changed its private names,
-  or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed its
-  private names, a timeout error does not include the connection state, because grpcio shows this state only through a
-  private name or an extra thread.
-- The calling thread waits in gRPC's core, which checks for signals five times a second. If a signal handler raises an
-  exception such as KeyboardInterrupt, `send` and `exchange` raise it and cancel the call. During two steps that take
-  some microseconds, such an exception has other effects. If the exception arrives while the call is being started, the
-  call continues on the server until its deadline. If the exception arrives while grpcio releases its channel lock, the
-  lock stays locked, and no other thread can use the channel.
+- `is_supported` makes two test calls before any client relies on a private name. If grpcio has changed its private
+  names, or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed
+  its private names, a timeout error does not include the connection state, because grpcio shows this state only through
+  a private name or an extra thread.
+- The calling thread of a unary call waits in gRPC's core, which checks for signals five times a second. If a signal
+  handler raises an exception such as KeyboardInterrupt, `send` raises it and cancels the call. At two steps, such an
+  exception has other effects, as with grpcio's public API. If the exception arrives while the call is being started,
+  which takes longer for a large message, the call continues on the server until its deadline. If the exception arrives
+  while grpcio holds its channel lock, the lock stays locked, and no other thread can use the channel.
 - Closing a channel ends its running calls and rejects new calls.
 """
 
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Literal, get_args
 
@@ -26,8 +27,8 @@ import grpc
 
 from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
-from tensor_reshape.client.transfers import StreamTransfer
-from tensor_reshape.client.transports import Transport, check_answer
+from tensor_reshape.client.errors import ServiceError
+from tensor_reshape.client.transports import Exchange, Transport, check_answer, run_aside
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
@@ -85,28 +86,26 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 
 @cache
 def is_supported() -> bool:
-    """Whether the installed grpcio has the private names of this module, and a test call works.
+    """Whether the installed grpcio has the private names of this module, and test calls work.
 
-    The test call uses an address without a server, and a deadline that has already passed. The test call is made only
-    once per process and takes about a millisecond.
+    The test calls use an address without a server, and a deadline that has already passed. They are made only once per
+    process and take about a millisecond.
     """
     try:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
         try:
             status, _ = _call(core, "/", b"", 0, ())
-            stream = _StreamCall(core, "/", iter([b""]), 0, ())
-            answers = [*stream.receive()]
+            end = _try_stream(core)
             state = _find_state(core)
         finally:
             core.close(cygrpc.StatusCode.cancelled, "only a probe")
-        ends = {_CODES.get(one.code()) for one in (status, stream.status)}
-        return ends <= _ENDS_OF_PROBE and not answers and state is not None and _rejects(core)
+        return {_CODES.get(status.code()), end} <= _ENDS_OF_PROBE and state is not None and _rejects(core)
     except Exception:  # noqa: BLE001 - any exception means that grpcio has changed
         return False
 
 
 class CoreTransport(Transport):
-    """Makes the calls of one channel, with unary calls directly on gRPC's core. Threads may share this object."""
+    """Makes the blocking calls of one channel directly on gRPC's core. Threads may share this object."""
 
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None], core: Any
@@ -124,17 +123,13 @@ class CoreTransport(Transport):
             raise _build_error(status)
         return check_answer(message.message())
 
-    def exchange(
-        self, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
-    ) -> Generator[bytes, None, None]:
-        """Makes a stream call like `Transport.exchange`, but no thread other than the caller's handles its events."""
-        call = _StreamCall(self._core, STREAM_RESHAPE.path, transfer.build_messages(), timeout, metadata)
-        try:
-            yield from call.receive()
-        finally:
-            call.cancel()
-        if call.status.code():
-            raise _build_error(call.status)
+    def exchange(self, exchange: Exchange, timeout: float | None, metadata: CheckedMetadata) -> None:
+        """Makes a stream call like `Transport.exchange`, but one thread sends and receives all messages."""
+        if exchange.runs_foreign_code and threading.current_thread() is threading.main_thread():
+            super().exchange(exchange, timeout, metadata)
+        else:
+            call = _StreamCall(exchange)
+            run_aside(partial(call.run, self._core, STREAM_RESHAPE.path, timeout, metadata), call.cancel)
 
 
 def _build_error(status: Any) -> TensorReshapeError:
@@ -192,67 +187,81 @@ _SENT, _HALF_CLOSED, _RECEIVED, _ENDED = range(4)  # the tags of the events of a
 
 
 class _StreamCall:
-    """A stream call whose events are handled by the thread that reads its messages.
+    """A stream call whose messages one thread sends and receives, which is not the main thread.
 
     A batch of operations is due from its start until its event is taken. When the last event of a call is taken,
     grpcio frees the call, so no further event may be requested.
     """
 
-    def __init__(
-        self, core: Any, path: str, requests: Iterator[bytes], timeout: float | None, metadata: CheckedMetadata
-    ) -> None:
-        """Starts the call and sends the first message.
+    def __init__(self, exchange: Exchange) -> None:
+        """Starts nothing."""
+        self._exchange = exchange
+        self._is_cancelled = False
+        self._call: Any = None
+        self._due = 0
 
-        Raises:
-            ValueError: the channel is closed.
-        """
-        self._requests = requests
-        self.status = cygrpc.ReceiveStatusOnClientOperation(0)
-        first = cygrpc.SendInitialMetadataOperation(metadata or None, 0), cygrpc.SendMessageOperation(next(requests), 0)
+    def run(self, core: Any, path: str, timeout: float | None, metadata: CheckedMetadata) -> None:
+        """Makes the call, with the same errors as `Transport.exchange`."""
+        status = cygrpc.ReceiveStatusOnClientOperation(0)
+        request = cygrpc.SendMessageOperation(next(self._exchange.requests), 0)
+        first = cygrpc.SendInitialMetadataOperation(metadata or None, 0), request
         answer = cygrpc.ReceiveInitialMetadataOperation(0), cygrpc.ReceiveMessageOperation(0)
-        batches = (first, _SENT), (answer, _RECEIVED), ((self.status,), _ENDED)
+        batches = (first, _SENT), (answer, _RECEIVED), ((status,), _ENDED)
         self._call = _start_call(core, path, timeout, metadata, batches)
         self._due = len(batches)
-        self._sends = True
+        try:
+            if not self._is_cancelled:
+                self._handle_events()
+        finally:
+            if self._due:
+                self.cancel()
+            while self._due:
+                self._take_event()
+        if status.code():
+            raise _build_error(status)
 
-    def receive(self) -> Iterator[bytes]:
-        """Yields the received messages, and sends the messages of `requests` at the same time."""
+    def cancel(self) -> None:
+        """Cancels the call. Any thread except the main thread may call this method, at any time."""
+        self._is_cancelled = True  # if the call is not started yet, `run` reads this
+        if self._call is not None:
+            self._call.cancel(cygrpc.StatusCode.cancelled, "the caller has ended the call")
+
+    def _handle_events(self) -> None:
+        sends = True
         while self._due:
             event = self._take_event()
             if event.tag == _RECEIVED:
                 message = event.batch_operations[-1].message()
                 if message is not None:
-                    # The next message arrives while the caller uses this message.
-                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)
-                    yield message
+                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)  # arrives while `receive` runs
+                    self._exchange.receive(message)
             elif event.tag == _ENDED or not event.success:
-                self._sends = False
-            elif event.tag == _SENT and self._sends:
-                self._send_next()
-
-    def cancel(self) -> None:
-        """Cancels the call if it is running."""
-        self._call.cancel(cygrpc.StatusCode.cancelled, "the caller has ended the call")
-        while self._due:
-            self._take_event()
-
-    def _send_next(self) -> None:
-        request = next(self._requests, None)
-        if request is None:
-            self._start(cygrpc.SendCloseFromClientOperation(0), _HALF_CLOSED)
-        else:
-            self._start(cygrpc.SendMessageOperation(request, 0), _SENT)
+                sends = False
+            elif event.tag == _SENT and sends:
+                request = next(self._exchange.requests, None)
+                if request is None:
+                    self._start(cygrpc.SendCloseFromClientOperation(0), _HALF_CLOSED)
+                else:
+                    self._start(cygrpc.SendMessageOperation(request, 0), _SENT)
 
     def _start(self, operation: Any, tag: int) -> None:
         if self._call.operate((operation,), tag):
             self._due += 1
 
     def _take_event(self) -> Any:
-        # If a signal handler raises an exception while this thread waits, grpcio frees the call, and nothing is due.
-        due, self._due = self._due, 0
         event = self._call.next_event()
-        self._due = due - 1
+        self._due -= 1
         return event
+
+
+def _try_stream(core: Any) -> grpc.StatusCode | None:
+    """Returns the code with which a stream ends whose deadline has passed."""
+    exchange = Exchange(iter([b""]), lambda _: None, runs_foreign_code=False)
+    try:
+        run_aside(partial(_StreamCall(exchange).run, core, "/", 0, ()))
+    except ServiceError as error:
+        return error.code
+    return None
 
 
 def _rejects(core: Any) -> bool:

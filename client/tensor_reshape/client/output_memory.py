@@ -4,9 +4,9 @@ The system clears each page of fresh memory, which takes several times as long a
 
 - Memory is used again only when no array refers to it. numpy keeps the array that `take_memory` returns as the base of
   every view, and other frameworks keep a view.
-- The system can take unused memory at any time (MADV_FREE). No timer is therefore needed to return the memory, and it
-  cannot cause an error of another allocation.
+- The system can take unused memory at any time (MADV_FREE), so no timer is needed to return the memory.
 - Finalizers run on any thread, and within any statement, so they take no lock. The operations of the deque are atomic.
+  Python ignores an exception that a signal handler raises in a finalizer.
 """
 
 import mmap
@@ -50,10 +50,13 @@ def keep_output_memory(max_bytes: int) -> None:
 
     Raises:
         TypeError: `max_bytes` is not an integer.
+        ValueError: `max_bytes` is negative.
 
     >>> keep_output_memory(0)
     """
     global _kept_bytes  # noqa: PLW0603 - the setting of the process
+    if index(max_bytes) < 0:
+        raise ValueError(f"max_bytes is {max_bytes}; it must be at least 0")
     _kept_bytes = index(max_bytes)
     _trim()
 
@@ -66,16 +69,19 @@ def take_memory(size: int) -> npt.NDArray[np.uint8]:
         ValueError: numpy cannot represent such an array.
     """
     global _has_freed  # noqa: PLW0603 - once per process
-    if size >= _LEAST_BYTES and _kept_bytes:
-        if not _has_freed:
-            _has_freed = True
-            np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
-        with suppress(OSError, OverflowError, ValueError):  # if no block can be mapped, numpy raises the error
-            block = _take_block(size)
-            memory = np.frombuffer(block, np.uint8)
-            finalize(memory, _keep, block).atexit = False
-            return memory
-    return np.empty(size, np.uint8)
+    if size < _LEAST_BYTES or not _kept_bytes:
+        return np.empty(size, np.uint8)
+    if not _has_freed:
+        _has_freed = True
+        np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
+    try:
+        block = _take_block(size)
+    except (OSError, OverflowError, ValueError):
+        _unused.clear()  # the limit of the process may include unused memory
+        return np.empty(size, np.uint8)
+    memory = np.frombuffer(block, np.uint8)
+    finalize(memory, _keep, block).atexit = False
+    return memory
 
 
 def _take_block(size: int) -> mmap.mmap:
@@ -83,14 +89,11 @@ def _take_block(size: int) -> mmap.mmap:
         raise OSError
     step = max(_LEAST_STEP_BYTES, 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0))
     size = -(-size // step) * step
-    for _ in range(len(_unused)):
-        try:
-            block = _unused.popleft()
-        except IndexError:  # another thread has taken the last block
-            break
+    for block in _unused.copy():
         if len(block) == size:
-            return block
-        _unused.append(block)
+            with suppress(ValueError):  # another thread has taken the block
+                _unused.remove(block)
+                return block
     block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # the kernel may have no huge pages, which only make the memory faster
         block.madvise(mmap.MADV_HUGEPAGE)
@@ -98,7 +101,7 @@ def _take_block(size: int) -> mmap.mmap:
 
 
 def _keep(block: mmap.mmap) -> None:
-    if sys.platform == "linux":
+    if sys.platform == "linux" and len(block) <= _kept_bytes:
         with suppress(OSError):  # a kernel without MADV_FREE drops the block
             block.madvise(mmap.MADV_FREE)
             _unused.append(block)

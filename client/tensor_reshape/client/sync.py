@@ -41,7 +41,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, ReshapeOptions, StreamTransfer
-from tensor_reshape.client.transports import StartedCall, Transport
+from tensor_reshape.client.transports import Exchange, StartedCall, Transport
 from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -431,9 +431,10 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         return call.decode(run_now(self._repeat(attempt, Attempts(self._endpoint.budget, context.deadline))))
 
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
-        # Without `closing`, a stream that the caller does not read to its end would stay open.
-        with closing(self._turns.take().exchange(transfer, *self._endpoint.begin_attempt(context))) as answers:
-            for raw in answers:
-                transfer.receive(raw)
-                attempts.record_progress()
+        def receive(raw: bytes) -> None:
+            transfer.receive(raw)
+            attempts.record_progress()
+
+        exchange = Exchange(transfer.build_messages(), receive, runs_foreign_code=transfer.reports_progress)
+        self._turns.take().exchange(exchange, *self._endpoint.begin_attempt(context))
         return transfer.finish()

@@ -12,10 +12,12 @@ Invariants:
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, Required, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from tensor_reshape.client.arrays import NUMPY, Output, find_framework, is_torch_tensor, read_array
 from tensor_reshape.client.contexts import CallOptions
@@ -271,6 +273,23 @@ class Delivery:
         except ValueError:
             raise reject_array(self._plan.dims) from None
 
+    @cached_property
+    def source(self) -> npt.NDArray[np.uint8]:
+        """The bytes of the elements in row-major order, which all attempts to send a stream read.
+
+        Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and `out`
+        begin at the same address and have the same order, each output chunk overwrites only its own input, with the
+        same bytes.
+        """
+        array, out = self._plan.array, self._out
+        moved = out is not None and np.may_share_memory(array, out) and array.ctypes.data != out.ctypes.data
+        return view_bytes(array.astype(self._dtype, order="C", copy=moved))
+
+    @property
+    def reports_progress(self) -> bool:
+        """Whether the caller has passed a function for the progress."""
+        return self._progress is not None
+
     def report(self, arrived: int, total: int) -> None:
         """Reports progress to the caller."""
         if self._progress is not None:
@@ -352,31 +371,30 @@ class StreamTransfer:
         accepted: whether the server has accepted the tensor.
         output: the array that the response chunks fill.
         pauses: the pauses of the call.
+        reports_progress: whether `receive` calls a function of the caller.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, max_chunk_bytes: int) -> None:
-        """Prepares the call. If the array has strides, its elements are copied into contiguous memory once."""
+        """Prepares the call. If the array has strides, its elements were copied into contiguous memory once."""
         self._plan = plan
         self._delivery = delivery
         self._chunk_bytes = min(max_chunk_bytes, _choose_chunk_bytes(plan.dense_bytes))
         self.output = delivery.make_output()
         self.accepted = False
-        # Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and
-        # output arrays begin at the same address, each output chunk overwrites only its own input, which has been sent.
-        moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
-        self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
+        self._source = delivery.source
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
         self._begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
         self.pauses = Pauses()
+        self.reports_progress = delivery.reports_progress
 
     def build_messages(self) -> Iterator[bytes]:
         """Yields the messages to send.
 
-        The elements follow the first message at once, because the SDK has applied the rules, so a server rejects few
-        tensors. Waiting for the server would add the time of a small call.
+        The blocking client sends the elements at once. The SDK has applied the rules, so a server rejects few tensors,
+        and waiting for its response would add the time of a small call.
         """
         yield self._begin
         # The messages with chunks of the tensor are created one at a time, because all of them together would need as

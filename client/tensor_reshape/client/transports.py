@@ -14,11 +14,11 @@ while it holds a lock, the lock is never released, so a finalizer that waits for
 import atexit
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 from weakref import WeakSet
 
 import grpc
@@ -26,11 +26,10 @@ import grpc
 from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.errors import ResponseError, ServiceError
-from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
-_Begun = TypeVar("_Begun")
+_Result = TypeVar("_Result")
 
 
 def _do_nothing() -> None:
@@ -89,17 +88,13 @@ class Transport:
                 a signal could interrupt the start halfway.
             ValueError: the channel is closed.
         """
-        return StartedCall(_begin(partial(self._find_unary(path).future, request, timeout, metadata)))
+        return StartedCall(run_aside(partial(self._find_unary(path).future, request, timeout, metadata)))
 
-    def exchange(
-        self, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
-    ) -> Generator[bytes, None, None]:
-        """Makes a stream call. Yields the received messages, and sends the messages of `transfer` at the same time.
-
-        Closing the generator cancels the call if it is still running.
+    def exchange(self, exchange: "Exchange", timeout: float | None, metadata: CheckedMetadata) -> None:
+        """Makes a stream call. If `receive` raises an exception, the call is cancelled.
 
         Args:
-            transfer: the transfer.
+            exchange: the messages of the call.
             timeout: seconds. None: no timeout.
             metadata: metadata of the call.
 
@@ -108,13 +103,28 @@ class Transport:
             ValueError: the channel is closed.
         """
         method = self._find_stream(STREAM_RESHAPE.path)
-        call = _begin(partial(method, transfer.build_messages(), timeout=timeout, metadata=metadata))
+        call = run_aside(partial(method, exchange.requests, timeout=timeout, metadata=metadata))
         del method
         try:
-            yield from _explain_all(call)
+            for raw in _explain_all(call):
+                exchange.receive(raw)
         finally:
             _cancel(call)
             del call
+
+
+class Exchange(NamedTuple):
+    """The messages of one stream call.
+
+    Attributes:
+        requests: the messages to send, of which another thread may take the next.
+        receive: a function that gets each received message, while messages are being sent.
+        runs_foreign_code: whether `receive` calls a function of the caller, which must run on the thread of the caller.
+    """
+
+    requests: Iterator[bytes]
+    receive: Callable[[bytes], None]
+    runs_foreign_code: bool
 
 
 class StartedCall:
@@ -167,26 +177,32 @@ def check_answer(raw: bytes | None) -> bytes:
     return raw
 
 
-def _begin(begin: Callable[[], _Begun]) -> _Begun:
-    """Begins a call on a separate thread, which no signal handler interrupts.
+def run_aside(run: Callable[[], _Result], cancel: Callable[[], object] = _do_nothing) -> _Result:
+    """Runs a function on a thread that no signal handler interrupts, and returns its result.
 
-    A thread of grpcio waits for the events of the call. Python runs signal handlers on the main thread, between any two
-    steps. If a signal handler raised an exception while the call begins, no thread would wait for its events, and
-    closing the channel would hang. The call therefore begins on another thread. If the main thread is interrupted while
-    the other thread begins the call, the call runs until its deadline or until the channel is closed.
+    Python runs signal handlers on the main thread, between any two steps. A handler that raises an exception can leave
+    a lock of grpcio locked, or a call whose events no thread takes. If the main thread is interrupted while it waits,
+    this function calls `cancel` on another thread.
+
+    Raises:
+        ServiceError: the system cannot start another thread.
     """
     if threading.current_thread() is not threading.main_thread():
-        return begin()
+        return run()
     # Starting a thread takes 0.1 ms. This time does not matter, because these calls transfer thousands of queries or
     # megabytes.
-    with ThreadPoolExecutor(1) as other:
+    with ThreadPoolExecutor(2) as others:
         try:
             # The thread runs in a copy of the caller's context, because a tracer may need it.
-            begun = other.submit(copy_context().run, begin)
+            running = others.submit(copy_context().run, run)
         except RuntimeError:
             message = "the call could not start, because the system cannot start another thread"
             raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
-        return begun.result()
+        try:
+            return running.result()
+        finally:
+            if not running.done():
+                others.submit(cancel)
 
 
 def _cancel(call: Any) -> None:  # noqa: ANN401 - the interceptors of the caller choose its type
