@@ -113,3 +113,16 @@ def test_array_on_a_device_with_an_unknown_type_is_rejected(client: Client, remo
     with pytest.raises(InvalidRequestError) as caught:
         client.reshape(array, [-1], special_zero=False, transfer="view", like=remote)
     assert caught.value.reason is Reason.DATA_TYPE_UNSUPPORTED
+
+
+def test_device_array_of_an_unsupported_type_is_rejected_by_name(remote: ModuleType):
+    array: Any = Remote(np.zeros(3, np.float32), remote)
+    array.dtype = "other.quaternion"
+    with pytest.raises(InvalidRequestError, match="data is an array of quaternion, which is not supported") as caught:
+        DeviceArray.find(array, remote)
+    error = caught.value
+    assert (error.reason, error.field, error.metadata["dtype"]) == (
+        "DATA_TYPE_UNSUPPORTED",
+        "data.data_type",
+        "quaternion",
+    )

@@ -12,10 +12,12 @@ from tensor_reshape.client import (
     Interval,
     InvalidRequestError,
     Reason,
+    ReshapeError,
     ShapeQuery,
 )
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_dims, split_queries
 from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 
 FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
 # the argument, the parsed dim
@@ -87,3 +89,18 @@ def test_large_batch_is_split_unless_queries_use_data_from():
     many = [plain] * MAX_CALL_QUERIES
     assert [len(piece) for piece in split_queries([*many, plain])] == [MAX_CALL_QUERIES, 1]
     assert [len(piece) for piece in split_queries([*many, linked])] == [MAX_CALL_QUERIES + 1]
+
+
+@pytest.mark.parametrize(
+    ("operation", "count", "reason"),
+    [
+        (STATIC_RESHAPE, 65, Reason.RANK_UNSUPPORTED),
+        (RESHAPE, 65, Reason.RANK_LIMIT_EXCEEDED),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_shape_with_too_many_dims_is_rejected_before_it_is_read(operation: Operation, count: int, reason: Reason):
+    with pytest.raises(ReshapeError, match=f"^shape has {count} items; ") as caught:
+        read_dims(["?"] * count, "shape", operation)
+    error = caught.value
+    assert (error.reason, error.field, error.metadata["rank"]) == (reason, "shape", str(count))
