@@ -41,8 +41,11 @@ FROM ${BASE_IMAGE}
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/local/lib/python3*/ensurepip \
     /usr/bin/pip* /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels
 COPY --from=builder /opt/tensor-reshape /opt/tensor-reshape
+# A container uses the cores that its CPU limit grants, as far as its memory suffices. The manifests in `deploy` name a
+# number instead, because a CPU request of Kubernetes is not a limit.
 ENV PATH=/opt/tensor-reshape/bin:$PATH \
     TENSOR_RESHAPE_LISTEN=0.0.0.0:50051 \
+    TENSOR_RESHAPE_WORKERS=auto \
     TENSOR_RESHAPE_LOG_FORMAT=json
 # Tests that all imports work, and writes the bytecode of the standard library, which some base images lack. Each start
 # and each health check is faster with it.

@@ -15,24 +15,33 @@ _UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB}
 
 
 class Cell(NamedTuple):
-    """A load, its size and its clients."""
+    """A load, its size and its clients. Contestants are compared only within a cell."""
 
     size: int  # the bytes of a tensor (a multiple of 8: float32 of shape (2, n)), or the number of queries
     clients: int = 1  # the number of concurrent clients
     load: str = TENSOR  # `TENSOR`, or the name of queries in `benchmarks.questions`
     processes: int = 1  # the number of processes with clients, each with the same number of them
+    streams: int = 1  # the number of calls that each client of h2load makes at a time
+    group: str = ""  # the name of contestants that are measured apart from others with the same tensor
 
     def __str__(self) -> str:
         """Returns the title of the cell: "1 KiB, 16 clients, tcp", or "1,000 questions, mixed"."""
         if self.load != TENSOR:
             return f"{self.size:,} question{'s' * (self.size > 1)}, {self.load}"
+        group = f"{self.group}: " if self.group else ""
         where = f" in {self.processes} processes" if self.processes > 1 else ""
+        calls = f" with {self.streams} calls each" if self.streams > 1 else ""
         unit, factor = next((unit, factor) for unit, factor in _UNITS.items() if self.size % factor == 0)
-        return f"{self.size // factor} {unit}, {self.clients} client{'s' * (self.clients > 1)}{where}, tcp"
+        return (
+            f"{group}{self.size // factor} {unit}, {self.clients} client{'s' * (self.clients > 1)}{where}{calls}, tcp"
+        )
 
 
 OWN = "own"
 """The environment of the suite itself. `benchmarks/install-peers` makes the others in folders."""
+
+REST, QUERIES, SERVED = "REST", "Queries and views", "Server under h2load"
+"""The groups of cells."""
 
 CPP = "cpp"
 """The folder of the C++ programs. Their Python client runs in our own environment."""
@@ -44,6 +53,9 @@ By default, clients run without it. If the variable is set, no version of the SD
 
 _OPTIONS = ("--log-level", "warning", "--drain-seconds", "0", "--listen", "{address}")
 OURS = ("{python}", "-m", "tensor_reshape.server", *_OPTIONS)
+_WORKERS = (*OURS, "--workers", "auto", "--log-level", "info")
+_HTTP = ("{python}", "-m", "tensor_reshape.cli", "http", *_OPTIONS)
+_ALL_SERVE = "INFO serving"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +69,7 @@ class Contestant:
     environment: str = OWN  # the environment of both; the Python client of the C++ server runs in our own
     copies: float = 6  # the approximate bytes of memory on both sides for each byte of a tensor in flight
     experiments: str = ""  # GRPC_EXPERIMENTS of the client; "": not set, whatever this process has
+    ready: str = ""  # the text that the server logs when all its processes serve; "": it has only one process
 
 
 def serve_peer(name: str) -> tuple[str, ...]:
@@ -77,8 +90,13 @@ CONTESTANTS = (
     Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2),
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
     Contestant("ours-shapes", "ours, 10,000 shapes", OURS, "sdk/shapes", copies=4),
+    Contestant("ours-query", "ours, a shape query", OURS, "sdk/query", copies=0),
+    Contestant("ours-rest", "ours, REST", _HTTP, "rest/ours"),
+    Contestant("ours-workers", "ours, `--workers auto`", _WORKERS, "sdk/connections", copies=4, ready=_ALL_SERVE),
     Contestant("ours-network", "ours, on a network address", _NETWORK, "sdk/auto", copies=4),
     Contestant("stock", "stock grpcio", serve_peer("stock"), _STOCK, copies=12),
+    Contestant("stock-query", "stock grpcio, a shape query", serve_peer("stock"), "stock/query", copies=0),
+    Contestant("starlette", "Starlette, an echo of the JSON", serve_peer("rest"), "rest/echo", "starlette"),
     Contestant("cpp", _CPP_LABEL, _CPP, _RAW, CPP, copies=8),
     Contestant("cpp-experiment", f"{_CPP_LABEL}, with the experiment", _CPP, _RAW, CPP, 8, EXPERIMENT),
     Contestant("cpp-stream", "C++ gRPC stream, both sides", _CPP, f"{_CPP_CLIENT}:messages", CPP),
@@ -90,6 +108,7 @@ CONTESTANTS = (
 
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
+    Contestant("served-workers", "ours, `--workers auto`", _WORKERS, _LOAD, ready=_ALL_SERVE),
     Contestant("served-event", "ours, event engine", _EVENT, _LOAD),
     Contestant("served-cpp", _CPP_LABEL, _CPP, _LOAD, CPP),
     Contestant("served-stock", "stock grpcio", serve_peer("stock"), _LOAD),

@@ -11,7 +11,7 @@ from benchmarks.contestants import CPP
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / ".venv-peers"
-_PACKAGES = {"arrow": ("pyarrow",)}
+_PACKAGES = {"arrow": ("pyarrow",), "starlette": ("starlette", "uvicorn")}
 """The required packages of each environment; reports show their versions."""
 
 _OWN_PACKAGES = ("tensor-reshape", "grpcio", "protobuf", "numpy")

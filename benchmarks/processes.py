@@ -61,8 +61,8 @@ class ProcessError(Exception):
 class ServerProcess:
     """A server on its own address."""
 
-    def __init__(self, command: tuple[str, ...], environment: Environment) -> None:
-        """Starts the server and waits until it listens."""
+    def __init__(self, command: tuple[str, ...], environment: Environment, ready: str = "") -> None:
+        """Starts the server and waits until it listens, and until its log has the text `ready`."""
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             # A free port is chosen for each server, because several servers of a group run at the same time.
@@ -72,8 +72,9 @@ class ServerProcess:
             process = _start(stack, words, folder / "log", "")
             self.pid = process.pid
             deadline = time.monotonic() + _START_SECONDS
-            # Only the port is checked. Most peers have no other sign of readiness, and the client checks the responses.
-            while not _is_listening(port):
+            # Most peers have no other sign of readiness than the port, and the client checks the responses. But with
+            # several workers, all connections that are made before the others listen would go to the first.
+            while not _is_listening(port) or ready not in (folder / "log").read_text():
                 if process.poll() is not None or time.monotonic() > deadline:
                     message = f"failed to start: {_read_last_line(folder / 'log')}"
                     raise ProcessError(message)

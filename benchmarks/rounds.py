@@ -140,7 +140,8 @@ class _Processes:
     def __init__(self, contestant: Contestant, cell: Cell, environment: Environment) -> None:
         with ExitStack() as stack:
             # The stack ends the server if the worker does not start.
-            self._server = ServerProcess(contestant.server, environment) if contestant.server else None
+            command, ready = contestant.server, contestant.ready
+            self._server = ServerProcess(command, environment, ready) if command else None
             if self._server:
                 stack.callback(self._server.stop)
             address = self._server.address if self._server else "-"

@@ -44,6 +44,12 @@ class Job:
         """The requested shape."""
         return (2, self.cell.size // 8)
 
+    def check_shape(self, answer: object) -> None:
+        """Raises ValueError if the answer to a shape query is not the requested shape."""
+        if answer != self.target:
+            message = f"the result is {answer}, not {self.target}"
+            raise ValueError(message)
+
     def check(self, answer: Array) -> None:
         """Raises ValueError if the result is not the array in the requested shape, bit for bit."""
         if answer.shape != self.target or answer.dtype != np.float32:

@@ -13,6 +13,7 @@ LEAST_ROUNDS = 8
 """The rounds of a verdict. The quartiles of fewer rounds are too random."""
 
 BARS, RUNS, SUMMARY = "Bars", "Runs", "What a user gets"
+SLOWER, DETAILS = "Slower than a peer", "All settings"
 
 
 @dataclass(slots=True)
@@ -53,11 +54,21 @@ def build_summary(report: str) -> str:
     _, commit, rounds, *_ = tables[RUNS].rows[-1]
     note = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
     machine = re.findall(r"^- (.*)$", report, re.MULTILINE)[0]
-    note += f"; {machine}; commit {commit}. `python -m benchmarks --useful` measures it again."
+    note += f"; {machine}; default settings; commit {commit}. In the columns of the peers, 2 means that"
+    note += " tensor-reshape is twice as fast. `python -m benchmarks --useful` measures it again."
     summary = tables[SUMMARY]
     rows = summary.rows if is_long else [(text, *"-" * len(cells)) for text, *cells in summary.rows]
-    _, *lines = str(Table("", summary.head, rows)).split("\n\n", 1)
-    return "\n\n".join([note, *lines])
+    _, table = str(Table("", summary.head, rows)).split("\n\n", 1)
+    return "\n\n".join([note, table, *([_name_slower_calls(tables[SLOWER])] if is_long else [])])
+
+
+def _name_slower_calls(slower: Table) -> str:
+    """Returns a sentence that names the calls for which a peer is faster."""
+    peers: dict[str, list[str]] = {}
+    for text, peer, _ in slower.rows:
+        peers.setdefault(text, []).append(peer)
+    calls = [f"{text} ({', '.join(names)})" for text, names in peers.items()]
+    return f"A peer is faster for {', '.join(calls)}." if calls else "No peer is faster."
 
 
 def read_summary(page: Path) -> str:

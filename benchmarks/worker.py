@@ -3,7 +3,7 @@
 `python -m benchmarks.worker MODULE/VARIANT ADDRESS` reads one JSON object a line from stdin, and writes one line for
 each:
 
-    {"do": "prepare", "cell": [1024, 16, "tensor", 1]}  connects, and checks one result; {}
+    {"do": "prepare", "cell": [1024, 16, "tensor", ...]}  connects, and checks one result; {}
     {"do": "run", "cell": [...], "seconds": 0.5}  {"calls": 9, "begin": ..., "end": ..., "p50": ..., "p99": ...}
     {"do": "close"}                                         disconnects; {}
 

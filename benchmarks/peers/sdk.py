@@ -22,14 +22,19 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
     """Opens one client, which all threads share.
 
     For a tensor, a variant is a value of `transfer`. "stream" receives into an array of the caller. "empty" sends an
-    empty tensor, whatever the cell's size, to measure a call without data. "shapes" sends the tensor in 10,000 pairs of
+    empty tensor, whatever the cell's size, to measure a call without data. "query" only infers the shape. "connections"
+    opens a connection for each client, for a server with several workers. "shapes" sends the tensor in 10,000 pairs of
     an input shape and a requested shape, in random order. For queries, a variant is "batch" (one call for all), "alone"
     (a call for each), or "local" (no call).
     """
     if job.cell.load == TENSOR:
         if variant == "empty":
             job = Job(job.address, job.cell._replace(size=0))
-        client = stack.enter_context(Client(job.address, timeout=math.inf))
+        connections = job.cell.clients if variant == "connections" else 1
+        client = stack.enter_context(Client(job.address, timeout=math.inf, connections=connections))
+        if variant == "query":
+            ask = partial(client.infer_shape, job.array.shape, job.target, special_zero=False)
+            return ThreadSession(job, stack, lambda: ask, lambda shape: job.check_shape(shape.known))
         if variant == "shapes":
             calls = _list_calls(job)
             # Each pair of shapes is called once before the measurement, as in a program that runs for a while.
@@ -46,7 +51,7 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 
 
 def _prepare_tensor(variant: str, client: Client, job: Job) -> Callable[[], Any]:
-    options: dict[str, Any] = {} if variant in {"auto", "empty"} else {"transfer": variant}
+    options: dict[str, Any] = {} if variant in {"auto", "empty", "connections"} else {"transfer": variant}
     if variant == "stream":
         options["out"] = np.zeros(job.target, np.float32)  # each thread has its own
     return partial(client.static_reshape, job.array, job.target, special_zero=False, **options)

@@ -1,5 +1,6 @@
 """A usual grpcio program: a thread pool, and the generated servicer, stub and messages."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -13,7 +14,7 @@ OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_leng
 
 
 class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
-    """Implements StaticReshape."""
+    """Implements StaticReshape, and InferShape for known shapes."""
 
     def StaticReshape(  # noqa: N802 - the name in the protobuf definition
         self, request: reshape_pb2.StaticReshapeRequest, context: grpc.ServicerContext
@@ -23,6 +24,14 @@ class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
         array = np.frombuffer(request.data.data, np.float32).reshape(request.shape.items)
         output = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=array.shape, data=array.tobytes())
         return reshape_pb2.StaticReshapeResponse(output=output)
+
+    def InferShape(  # noqa: N802 - the name in the protobuf definition
+        self, request: reshape_pb2.InferShapeRequest, context: grpc.ServicerContext
+    ) -> reshape_pb2.InferShapeResponse:
+        """Compares the volumes."""
+        if math.prod(request.data.shape.dims) != math.prod(request.shape.items):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the volumes differ")
+        return reshape_pb2.InferShapeResponse(shape=tensor_pb2.Shape(dims=request.shape.items))
 
 
 def serve(address: str) -> None:
@@ -36,13 +45,20 @@ def serve(address: str) -> None:
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
-    """Opens a stub, which all clients share; there is one variant."""
-    del variant
+    """Opens a stub, which all clients share; the variant is "unary" or "query"."""
     stub = reshape_pb2_grpc.ReshapeServiceStub(stack.enter_context(grpc.insecure_channel(job.address, OPTIONS)))
 
     def call() -> Array:
         return decode(stub.StaticReshape(encode(job)))
 
+    def ask() -> tuple[int, ...]:
+        data = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=job.array.shape))
+        shape, kind = reshape_pb2.TargetShape(items=job.target), reshape_pb2.OPERATION_STATIC_RESHAPE
+        query = reshape_pb2.InferShapeRequest(operation=kind, special_zero=False, data=data, shape=shape)
+        return tuple(stub.InferShape(query).shape.dims)
+
+    if variant == "query":
+        return ThreadSession(job, stack, lambda: ask, job.check_shape)
     return ThreadSession(job, stack, lambda: call, job.check)
 
 

@@ -6,12 +6,22 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from benchmarks.contestants import CONTESTANTS, MIB, SERVERS, Cell
+from benchmarks.contestants import CONTESTANTS, KIB, MIB, SERVED, Cell
 from benchmarks.rounds import Entry, Sample, arrange_round, format_number, format_quartiles
 from benchmarks.suites.ab import build_tables
 from benchmarks.suites.bars import BARS, Bar, find_verdict, judge
-from benchmarks.suites.useful import CELLS, SERVER_CELLS
-from benchmarks.tables import LEAST_ROUNDS, build_summary, read_summary, read_tables, write_summary
+from benchmarks.suites.useful import CELLS
+from benchmarks.suites.useful import build_tables as build_useful_tables
+from benchmarks.tables import (
+    LEAST_ROUNDS,
+    SLOWER,
+    SUMMARY,
+    Table,
+    build_summary,
+    read_summary,
+    read_tables,
+    write_summary,
+)
 
 from documents import README, ROOT
 
@@ -122,14 +132,41 @@ def test_memory_target_passes_only_below_its_limit():
 
 
 def test_performance_target_ignores_other_sizes_and_client_counts():
-    for cell in (Cell(2 * MIB), Cell(MIB, 16), Cell(MIB, processes=4)):
+    for cell in (Cell(2 * MIB), Cell(MIB, 16), Cell(MIB, processes=4), Cell(MIB, streams=2), Cell(MIB, group=SERVED)):
         assert judge([SMALLER], [[build_rated("ours", 100, MIB, cell)]]).rows == [], cell
 
 
 def test_benchmark_suite_measures_the_programs_of_every_performance_target():
     measured = {(one, cell) for cell, names in CELLS.items() for one in names}
-    measured |= {(one.name, cell) for cell in SERVER_CELLS for one in SERVERS}
     assert {(one, bar.cell) for bar in BARS for one in (bar.over, bar.under or bar.over)} <= measured
+
+
+def summarize(*entries: Entry) -> dict[str, Table]:
+    return {table.title: table for table in build_useful_tables([[one] for one in entries])}
+
+
+def test_benchmark_summary_has_seven_rows_or_fewer_and_only_measured_calls():
+    entries = [build_rated(name, 100, MIB, cell) for cell, names in CELLS.items() for name in names if name in BY_NAME]
+    assert len(summarize(*entries)[SUMMARY].rows) == 7
+    assert summarize(build_rated("ours", 100))[SUMMARY].rows == [("1 MiB", "100 ms", "-", "-", "-")]
+
+
+def test_benchmark_summary_has_the_server_memory_of_each_peer():
+    place = Cell(256 * MIB)
+    entries = [build_rated(name, 1, size, place) for name, size in (("ours", 8 * MIB), ("arrow", 521 * MIB))]
+    assert summarize(*entries)[SUMMARY].rows[1:] == [("memory of the server for 256 MiB", "8 MiB", "-", "-", "521 MiB")]
+
+
+def test_faster_peers_are_listed_also_for_calls_outside_the_summary():
+    place = Cell(16 * MIB)
+    tables = summarize(*(build_rated(name, rate, None, place) for name, rate in (("ours", 100), ("arrow", 200))))
+    assert tables[SUMMARY].rows == []
+    assert tables[SLOWER].rows == [("16 MiB", "Arrow Flight", "0.500 (0.500-0.500)")]
+
+
+def test_benchmark_cells_have_distinct_titles():
+    cells = [*CELLS, Cell(KIB, 64), Cell(KIB, 64, group=SERVED)]
+    assert len({*map(str, cells)}) == len(cells)
 
 
 REPORT = """# A report
@@ -150,16 +187,31 @@ REPORT = """# A report
 | times as fast as | stock grpcio | Arrow Flight |
 | --- | ---: | ---: |
 | 1 KiB | 3.00 (2.90-3.10) | - |
+
+## Slower than a peer
+
+| call | peer | times as fast |
+| --- | ---: | ---: |
+| 1 MiB | C++ server | 0.700 (0.600-0.800) |
+| 1 MiB | Arrow Flight | 0.900 (0.800-1.00) |
+| 16 MiB | Arrow Flight | 0.800 (0.700-0.900) |
 """
 
 
 def test_benchmark_summary_omits_figures_of_runs_with_too_few_rounds():
     summary = build_summary(REPORT)
     assert "| 1 KiB | 3.00 (2.90-3.10) | - |" in summary
-    assert "10 rounds; a machine, 2 cores; commit abc1234" in summary
+    assert "10 rounds; a machine, 2 cores; default settings; commit abc1234." in summary
     summary = build_summary(REPORT.replace("| 10 |", "| 7 |"))
     assert "| 1 KiB | - | - |" in summary
     assert "too few rounds" in summary
+
+
+def test_benchmark_summary_ends_with_a_sentence_about_faster_peers():
+    *_, last = build_summary(REPORT).splitlines()
+    assert last == "A peer is faster for 1 MiB (C++ server, Arrow Flight), 16 MiB (Arrow Flight)."
+    *_, last = build_summary(REPORT.partition("| 1 MiB")[0]).splitlines()
+    assert last == "No peer is faster."
 
 
 def test_readme_has_the_figures_of_the_benchmark_results():

@@ -1,12 +1,19 @@
 """The public suite from its command to its report and the README's table, without peers."""
 
+import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from benchmarks.contestants import KIB, Cell
+from benchmarks.peers.h2load import open_session
+from benchmarks.sessions import Job
 from benchmarks.suites.bars import MISS, PASS, UNDECIDED
-from benchmarks.tables import LEAST_ROUNDS, Table, build_summary, read_summary, read_tables
+from benchmarks.tables import DETAILS, LEAST_ROUNDS, SUMMARY, Table, build_summary, read_tables
+
+from server_processes import run_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,7 +25,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     readme = folder / "README.md"
     readme.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n")
     pace = ("--rounds", f"{LEAST_ROUNDS}", "--seconds", "0.01", "--peers", str(folder / "none"))
-    names = ("--only", "ours", "ours-shapes", "ours-network", "stock", "socket", "arrow", "--cells", "1 client, tcp")
+    ours = ("ours", "ours-shapes", "ours-network", "ours-query", "ours-rest")
+    peers = ("stock", "stock-query", "socket", "arrow")
+    names = ("--only", *ours, *peers, "--cells", "1 client, tcp")
     command = [sys.executable, "-m", "benchmarks", "--useful", *names, *pace, "--into", str(folder)]
     subprocess.run([*command, "--readme", str(readme)], cwd=ROOT, check=True)
     return folder
@@ -45,9 +54,12 @@ def test_benchmark_table_has_rate_latency_and_memory_of_each_program(tables: dic
 
 def test_benchmark_judges_the_performance_targets_of_measured_settings(tables: dict[str, Table]):
     verdicts = {row[:2]: row[3] for row in tables["Bars"].rows}
-    assert verdicts.pop(("at least as fast as Arrow Flight", "16 MiB, 1 client, tcp")) == "not measured"
+    for size in ("1 MiB", "16 MiB"):
+        assert verdicts.pop(("at least as fast as Arrow Flight", f"{size}, 1 client, tcp")) == "not measured"
+    assert verdicts.pop(("at least 1.2 times as fast as Arrow Flight", "256 MiB, 1 client, tcp")) == "not measured"
     assert verdicts.keys() == {
-        ("without the experiment: at least 2.2 times as fast as stock grpcio", "1 KiB, 1 client, tcp")
+        ("without the experiment: at least 2.2 times as fast as stock grpcio", "1 KiB, 1 client, tcp"),
+        ("a shape query: at least as fast as an inline call", "Queries and views: 1 KiB, 1 client, tcp"),
     }
     assert {*verdicts.values()} <= {PASS, MISS, UNDECIDED}
 
@@ -55,15 +67,16 @@ def test_benchmark_judges_the_performance_targets_of_measured_settings(tables: d
 def test_benchmark_run_updates_only_the_ratios_in_the_readme(folder: Path, tables: dict[str, Table]):
     summary = build_summary((folder / "results.md").read_text())
     assert (folder / "README.md").read_text() == f"before\n<!-- measured -->\n{summary}\n<!-- /measured -->\nafter\n"
-    measured = {label: is_measured(stock) for label, stock, *_ in tables["What a user gets"].rows}
-    assert [label for label, is_there in measured.items() if is_there] == [
-        "1 KiB",
-        "1 KiB, 10,000 shapes",
-        "1 KiB, server on a network address",
+    assert [label for label, speed, *_ in tables[SUMMARY].rows if is_measured(speed)] == [
+        "a small call of 1 KiB",
         "1 MiB",
-        "16 MiB",
+        "256 MiB",
+        "a shape query",
+        "a REST call of 1 KiB",
+        "memory of the server for 256 MiB",
     ]
-    assert all(f"| {label} |" in read_summary(folder / "README.md") for label in measured)
+    measured = {label for label, stock, *_ in tables[DETAILS].rows if is_measured(stock)}
+    assert {"1 KiB, 10,000 shapes", "1 KiB, server on a network address", "1 MiB", "16 MiB"} <= measured
 
 
 def test_benchmark_run_without_readme_writes_only_into_its_folder(tmp_path: Path):
@@ -75,9 +88,29 @@ def test_benchmark_run_without_readme_writes_only_into_its_folder(tmp_path: Path
     assert (ROOT / "README.md").read_bytes() == before
 
 
-def test_benchmark_measures_clients_in_several_processes():
-    cell = ("--cells", "16 MiB, 16 clients in 4", "--only", "ours", "--rounds", "1", "--seconds", "0.01")
-    command = [sys.executable, "-m", "benchmarks", "--useful", *cell]
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        ("16 MiB, 16 clients in 4 processes, tcp", "ours"),
+        ("16 MiB, 16 clients in 4 processes, tcp", "ours-workers"),
+        pytest.param(
+            "Server under h2load: 1 KiB, 64 clients with 16 calls each, tcp",
+            "served-workers",
+            marks=pytest.mark.skipif(shutil.which("h2load") is None, reason="needs h2load of Debian"),
+        ),
+    ],
+)
+def test_benchmark_measures_several_processes_of_clients_and_servers(cell: str, name: str):
+    options = ("--cells", cell, "--only", name, "--rounds", "1", "--seconds", "0.01")
+    command = [sys.executable, "-m", "benchmarks", "--useful", *options]
     *_, table = read_tables(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     ((_, rate, *_),) = table.rows
-    assert is_measured(rate)
+    assert (table.title, is_measured(rate)) == (cell, True)
+
+
+@pytest.mark.skipif(shutil.which("h2load") is None, reason="needs h2load of Debian")
+def test_h2load_session_fails_if_the_server_rejects_calls():
+    with run_server("--max-calls-per-caller", "1") as server, ExitStack() as stack:
+        session = open_session("unary", Job(server.address, Cell(KIB, 4, streams=8)), stack)
+        with pytest.raises(RuntimeError, match="h2load"):
+            session.run(0)

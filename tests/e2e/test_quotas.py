@@ -1,5 +1,6 @@
 """Quotas as callers see them, also behind a trusted proxy. The tests themselves act as the proxy."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -70,6 +71,16 @@ def test_calls_and_streams_above_the_quota_are_rejected(strict: ServerProcess):
             assert other.infer_shape([2, 3], [6], special_zero=False) == (6,)
     with Client(strict.address) as client:  # the SDK retries if the call is not over yet
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
+def test_callers_have_their_quota_in_each_worker():
+    own = [("grpc.use_local_subchannel_pool", 1)]  # otherwise channels would share a connection
+    with run_server("--workers", "2", "--max-calls-per-caller", "1") as server, ExitStack() as stack:
+        # So many connections that both workers have some.
+        channels = [stack.enter_context(grpc.insecure_channel(server.address, options=own)) for _ in range(24)]
+        streams = [stack.enter_context(open_stream(channel, begin())) for channel in channels]
+        assert [_accepts(stream) for stream in streams].count(True) == 2
 
 
 def test_each_token_identity_has_its_own_quota(tmp_path: Path):

@@ -34,6 +34,7 @@ from deployment_files import (
 )
 from server_processes import find_free_port
 from tensor_reshape.client import Client
+from tensor_reshape.server.process.resources import count_cores
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman"),
@@ -194,20 +195,20 @@ def inspect(name: str) -> dict[str, Any]:
     return description
 
 
-def read_until_listening(container: str) -> dict[str, Any]:
-    """Reads the log until the server listens, and returns that record."""
+def read_log(container: str, message: str = "listening") -> dict[str, Any]:
+    """Reads the log until it has a record with this message, and returns the record."""
     command = ["podman", "logs", "--follow", container]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follower:
         assert follower.stdout is not None
         try:
             for line in follower.stdout:
                 record = json.loads(line) if line.startswith("{") else {}
-                if record.get("message") == "listening":
+                if record.get("message") == message:
                     return dict(record)
         finally:
             follower.kill()
-    message = "the server ended before it listened"
-    raise RuntimeError(message)
+    error = f"the server ended before it logged {message!r}"
+    raise RuntimeError(error)
 
 
 def run_container(image: str, *options: str) -> AbstractContextManager[str]:
@@ -220,7 +221,7 @@ def run_until_end(image: str, options: Sequence[str], arguments: Sequence[str] =
     """Runs a container with these options of `podman run` and arguments of the image until the end of the block."""
     container = podman(*find_runtime(image), "run", "--detach", *MODEST, *options, image, *arguments)
     try:
-        read_until_listening(container)
+        read_log(container)
         yield container
     finally:
         podman("logs", container, check=False)
@@ -333,6 +334,11 @@ def test_container_server_is_unprivileged_process_1(facts: dict[str, Any]):
     assert int(facts["capabilities"], 16) == 0
 
 
+def test_container_server_has_workers_for_its_cores(container: str):
+    chosen = read_log(container, "number of workers is chosen")
+    assert (chosen["workers"], chosen["cores"]) == (count_cores(), count_cores())
+
+
 def test_container_image_has_no_installers_or_compilers(facts: dict[str, Any]):
     assert (facts["tools"], facts["installers"], facts["installers_of_the_base"]) == ([], [], [])
     assert not facts["has_pip_conf"]
@@ -368,7 +374,7 @@ def test_container_image_is_small(image: str, base: str):
 
 def test_container_health_check_ignores_http_proxy(image: str):
     with run_container(image, "--network=none", "--env=http_proxy=http://127.0.0.1:9") as container:
-        assert read_until_listening(container)["address"] == "0.0.0.0:50051"
+        assert read_log(container)["address"] == "0.0.0.0:50051"
         podman("healthcheck", "run", container)
         assert inspect(container)["State"]["Health"]["Status"] == "healthy"
         podman("kill", "--signal=TERM", container)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deployment_files import parse_arguments
+from deployment_files import Memory, parse_arguments, parse_bytes
 from documents import read_blocks
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.commands import http
@@ -85,11 +85,13 @@ def test_kserve_readme_has_the_arguments_and_probes_of_http(manifests: dict[str,
     assert probes == [{"path": path, "port": port["containerPort"]} for path in ("/readyz", "/healthz")]
 
 
-def test_kserve_pod_has_enough_shutdown_time_and_memory(
-    manifests: dict[str, Manifest], container: Manifest, config: Config
-):
+def test_kserve_pod_has_enough_shutdown_time(manifests: dict[str, Manifest], config: Config):
     shutdown_grace_seconds = manifests["inference-service"]["spec"]["predictor"]["terminationGracePeriodSeconds"]
     assert shutdown_grace_seconds > config.drain_seconds + config.shutdown_grace_seconds + STOP_SECONDS
-    # The interpreter needs about 60 MB, and in the worst flood the allocator loses 40 % of the budget.
-    needed = 1.4 * config.memory_budget_bytes + 60e6
-    assert int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * 2**20 > needed
+
+
+def test_kserve_pod_requests_the_cores_and_memory_of_its_workers(container: Manifest, config: Config):
+    requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+    assert f"--workers={requests['cpu']}" in container["args"]
+    assert parse_bytes(requests["memory"]) == Memory(config).limit
+    assert limits == {"memory": requests["memory"]}  # without a CPU limit, the number of workers must be fixed

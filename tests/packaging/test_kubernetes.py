@@ -1,9 +1,9 @@
 """The manifests for Kubernetes are valid, and match each other and the server."""
 
-import math
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import kubernetes_validate
@@ -18,6 +18,7 @@ from deployment_files import (
     TLS_FOLDER,
     TOKENS_FOLDER,
     Manifest,
+    Memory,
     find,
     find_container,
     find_pod,
@@ -30,9 +31,6 @@ from deployment_files import (
 )
 from documents import read_blocks
 from tensor_reshape.server.config import SETTINGS, Config
-from tensor_reshape.server.grpc.services import MAX_SILENT, MAX_SILENT_REFLECTIONS
-from tensor_reshape.server.http.guards import MAX_CONNECTIONS
-from tensor_reshape.server.process.resources import PROCESS_BYTES
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.workers.supervisor import STOP_MARGIN_SECONDS
 
@@ -45,12 +43,6 @@ MONITORING = ROOT / "deploy/monitoring"
 VERSIONS = ("1.29", kubernetes_validate.latest_version())
 CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
 """Kinds that Kubernetes itself does not have. Their schemas belong to their operators."""
-
-LOST_BY_THE_ALLOCATOR = 0.4  # fraction of the budget in the worst flood: see docs/deployment/sizing.md
-AHEAD_BYTES = 256 * 1024  # bytes that gRPC receives for a waiting call: see docs/deployment/sizing.md
-SUPERVISOR_BYTES = 32 * 2**20
-TLS_CONNECTION_BYTES = 300 * 1024
-MEMORY_STEP = 256 * 2**20
 
 every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
@@ -120,26 +112,28 @@ def test_kubernetes_pod_has_enough_time_to_stop(overlay: str, config: Config):
     assert find_pod(overlay)["spec"]["terminationGracePeriodSeconds"] > takes
 
 
-def derive_memory(config: Config) -> int:
-    """Returns the memory limit of a container, as docs/deployment/kubernetes.md calculates it."""
-    assert config.workers == 1
-    parts = (
-        PROCESS_BYTES,
-        config.memory_budget_bytes,
-        config.memory_budget_bytes * LOST_BY_THE_ALLOCATOR,
-        (MAX_SILENT + MAX_SILENT_REFLECTIONS) * config.max_message_bytes,  # health and reflection
-        config.max_calls * AHEAD_BYTES,
-        0 if config.http_listen is None else PROCESS_BYTES + SUPERVISOR_BYTES + MAX_CONNECTIONS * TLS_CONNECTION_BYTES,
-    )
-    return math.ceil(sum(parts) / MEMORY_STEP) * MEMORY_STEP
+def check_resources(container: Manifest, config: Config) -> None:
+    """Fails unless the container requests a core for each worker, and the memory of docs/deployment/sizing.md."""
+    resources = container["resources"]
+    assert resources["requests"]["cpu"] == f"{config.workers}"
+    assert parse_bytes(resources["limits"]["memory"]) == Memory(config).limit
+    assert resources["requests"]["memory"] == resources["limits"]["memory"]
 
 
 @every_overlay
-def test_kubernetes_memory_limits_match_the_server_memory_budget(overlay: str, config: Config):
-    resources = find_container(overlay)["resources"]
-    assert parse_bytes(resources["limits"]["memory"]) == derive_memory(config)
-    assert resources["requests"]["memory"] == resources["limits"]["memory"]
-    assert resources["requests"]["cpu"]  # the target of the autoscaler is a fraction of it
+def test_kubernetes_pod_requests_the_cores_and_memory_of_its_workers(overlay: str, config: Config):
+    check_resources(find_container(overlay), config)
+    # Without a CPU limit, the number of workers must be fixed.
+    assert "cpu" not in find_container(overlay)["resources"]["limits"]
+    assert find_variables(overlay)["TENSOR_RESHAPE_WORKERS"].isdecimal()
+
+
+def test_autoscaler_target_is_that_of_the_page():
+    (metric,) = find("plain", "HorizontalPodAutoscaler")["spec"]["metrics"]
+    percent = metric["resource"]["target"]["averageUtilization"]
+    words = " ".join(PAGE.read_text().split())
+    assert f"The target of {percent} % of the requested CPU is {percent / 100} cores for each worker." in words
+    assert f"by {percent / 100}, and by the number of workers" in words
 
 
 @every_overlay
@@ -288,13 +282,22 @@ def test_every_kustomize_component_is_used_and_documented():
     assert [path.name for path in folders if f"`{path.name}`" not in PAGE.read_text()] == []
 
 
-def test_documented_overlay_changes_memory_budget_and_limit_together(tmp_path: Path, tls_folder: Path):
-    (block,) = [block for block in read_blocks(PAGE) if block.language == "yaml"]
+@pytest.mark.parametrize("number", [0, 1])
+def test_documented_overlay_changes_settings_and_resources_together(tmp_path: Path, tls_folder: Path, number: int):
+    block = [block for block in read_blocks(PAGE) if block.language == "yaml"][number]
     code = block.text.replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))  # must be relative
     (tmp_path / "kustomization.yaml").write_text(code)
     container, config = find_container(str(tmp_path)), read_config(str(tmp_path), tls_folder)
-    assert container["image"].startswith("registry.example.org/tensor-reshape:")
-    assert config.memory_budget_bytes == 2**30
-    for amounts in container["resources"].values():
-        assert parse_bytes(amounts["memory"]) == derive_memory(config)
-    assert f"`{find_container('plain')['resources']['limits']['memory']}`" in PAGE.read_text()
+    assert (config.workers, config.memory_budget_bytes) == ((1, 4)[number], 2**30)
+    check_resources(container, config)
+
+
+def test_sums_of_the_kubernetes_page_are_those_of_its_manifests(tls_folder: Path):
+    plain, http = (read_config(overlay, tls_folder) for overlay in ("plain", "http"))
+    large = replace(plain, workers=4, memory_budget_bytes=2**30)
+    page = PAGE.read_text()
+    assert f"| sum | | {Memory(plain).sum / 2**20:.0f} |" in page
+    assert f"the sum is {Memory(http).sum / 2**20:.0f} MiB" in page
+    assert f"The sum is {Memory(large)}" in page
+    limits = [find_container(overlay)["resources"]["limits"]["memory"] for overlay in ("plain", "http")]
+    assert all(f"`{limit}`" in page for limit in limits)

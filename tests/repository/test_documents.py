@@ -55,7 +55,7 @@ LANGUAGES = {
     "yaml",
     *DIRECTIVES,
 }
-"""`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` block,
+"""`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` blocks,
 and tests/server/security/test_permissions.py reads the `toml` block."""
 FOREIGN = {"js", "ts", "go", "cpp", "java", "py"}
 """Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and

@@ -1,6 +1,7 @@
 """The files that deploy a server: the lock files, and the manifests of deploy/kubernetes as kustomize renders them."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,9 @@ from packaging.utils import canonicalize_name
 
 from tensor_reshape.server.__main__ import serve
 from tensor_reshape.server.config import VARIABLE_PREFIX, Config
+from tensor_reshape.server.grpc.services import MAX_SILENT, MAX_SILENT_REFLECTIONS
+from tensor_reshape.server.http.guards import MAX_CONNECTIONS
+from tensor_reshape.server.process.resources import PROCESS_BYTES
 
 Manifest = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -105,6 +109,37 @@ def parse_bytes(quantity: str) -> int:
     match = re.fullmatch(r"(\d+)(|Ki|Mi|Gi)", quantity)
     assert match, quantity
     return int(match[1]) * _UNITS[match[2]]
+
+
+_MIB = 2**20
+_LOST_BY_THE_ALLOCATOR = 0.4  # fraction of the budget in the worst flood
+_AHEAD_BYTES = 256 * 1024  # bytes that gRPC receives for a waiting call
+_SUPERVISOR_BYTES = 32 * _MIB
+_TLS_CONNECTION_BYTES = 300 * 1024
+_MEMORY_STEP = 256 * _MIB
+
+
+class Memory:
+    """The memory of a server in bytes, as docs/deployment/sizing.md adds it."""
+
+    def __init__(self, config: Config) -> None:
+        has_http = config.http_listen is not None
+        budget, self._workers = config.memory_budget_bytes, config.workers
+        self._shared = (budget, budget * _LOST_BY_THE_ALLOCATOR, config.max_calls * _AHEAD_BYTES)
+        self._own = (PROCESS_BYTES, (MAX_SILENT + MAX_SILENT_REFLECTIONS) * config.max_message_bytes)
+        self._rest = [_SUPERVISOR_BYTES] * (config.workers > 1 or has_http)
+        if has_http:
+            self._rest += [PROCESS_BYTES, MAX_CONNECTIONS * _TLS_CONNECTION_BYTES]
+        self.sum = sum(self._shared) + config.workers * sum(self._own) + sum(self._rest)
+        self.limit = math.ceil(self.sum / _MEMORY_STEP) * _MEMORY_STEP
+
+    def __str__(self) -> str:
+        """Returns the sum as pages write it."""
+        shared, own, rest = (
+            [f"{part / _MIB:.0f}" for part in parts] for parts in (self._shared, self._own, self._rest)
+        )
+        workers = own if self._workers == 1 else [f"{self._workers} * ({' + '.join(own)})"]
+        return f"{' + '.join([*shared, *workers, *rest])} MiB"
 
 
 def build_podman_flags(overlay: str, secrets: Mapping[str, Path]) -> Iterator[str]:
