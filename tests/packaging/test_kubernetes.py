@@ -1,6 +1,5 @@
 """The manifests for Kubernetes are valid, and match each other and the server."""
 
-import math
 import os
 import re
 import subprocess
@@ -18,6 +17,7 @@ from deployment_files import (
     TLS_FOLDER,
     TOKENS_FOLDER,
     Manifest,
+    derive_memory,
     find,
     find_container,
     find_pod,
@@ -30,9 +30,6 @@ from deployment_files import (
 )
 from documents import read_blocks
 from tensor_reshape.server.config import SETTINGS, Config
-from tensor_reshape.server.grpc.services import MAX_SILENT, MAX_SILENT_REFLECTIONS
-from tensor_reshape.server.http.guards import MAX_CONNECTIONS
-from tensor_reshape.server.process.resources import PROCESS_BYTES
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.workers.supervisor import STOP_MARGIN_SECONDS
 
@@ -45,12 +42,6 @@ MONITORING = ROOT / "deploy/monitoring"
 VERSIONS = ("1.29", kubernetes_validate.latest_version())
 CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
 """Kinds that Kubernetes itself does not have. Their schemas belong to their operators."""
-
-LOST_BY_THE_ALLOCATOR = 0.4  # fraction of the budget in the worst flood: see docs/deployment/sizing.md
-AHEAD_BYTES = 256 * 1024  # bytes that gRPC receives for a waiting call: see docs/deployment/sizing.md
-SUPERVISOR_BYTES = 32 * 2**20
-TLS_CONNECTION_BYTES = 300 * 1024
-MEMORY_STEP = 256 * 2**20
 
 every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
 
@@ -118,20 +109,6 @@ def test_kubernetes_probes_use_the_plain_text_health_port(overlay: str, config: 
 def test_kubernetes_pod_has_enough_time_to_stop(overlay: str, config: Config):
     takes = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
     assert find_pod(overlay)["spec"]["terminationGracePeriodSeconds"] > takes
-
-
-def derive_memory(config: Config) -> int:
-    """Returns the memory limit of a container, as docs/deployment/kubernetes.md calculates it."""
-    assert config.workers == 1
-    parts = (
-        PROCESS_BYTES,
-        config.memory_budget_bytes,
-        config.memory_budget_bytes * LOST_BY_THE_ALLOCATOR,
-        (MAX_SILENT + MAX_SILENT_REFLECTIONS) * config.max_message_bytes,  # health and reflection
-        config.max_calls * AHEAD_BYTES,
-        0 if config.http_listen is None else PROCESS_BYTES + SUPERVISOR_BYTES + MAX_CONNECTIONS * TLS_CONNECTION_BYTES,
-    )
-    return math.ceil(sum(parts) / MEMORY_STEP) * MEMORY_STEP
 
 
 @every_overlay

@@ -1,6 +1,7 @@
-"""The files that deploy a server: the lock files, and the manifests of deploy/kubernetes as kustomize renders them."""
+"""The files that deploy a server: lock files, environment files, and the manifests that kustomize renders."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,9 @@ from packaging.utils import canonicalize_name
 
 from tensor_reshape.server.__main__ import serve
 from tensor_reshape.server.config import VARIABLE_PREFIX, Config
+from tensor_reshape.server.grpc.services import MAX_SILENT, MAX_SILENT_REFLECTIONS
+from tensor_reshape.server.http.guards import MAX_CONNECTIONS
+from tensor_reshape.server.process.resources import PROCESS_BYTES
 
 Manifest = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -23,6 +27,11 @@ FOLDER = ROOT / "deploy/kubernetes"
 OVERLAYS = tuple(sorted(path.parent.name for path in FOLDER.glob("overlays/*/kustomization.yaml")))
 TLS_FOLDER, TOKENS_FOLDER = "/etc/tensor-reshape/tls", "/etc/tensor-reshape/tokens"
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+LOST_BY_THE_ALLOCATOR = 0.4  # fraction of the budget in the worst flood: see docs/deployment/sizing.md
+AHEAD_BYTES = 256 * 1024  # bytes that gRPC receives for a waiting call: see docs/deployment/sizing.md
+SUPERVISOR_BYTES = 32 * 2**20
+TLS_CONNECTION_BYTES = 300 * 1024
+MEMORY_STEP = 256 * 2**20
 _LEAST_VERSION = 5  # of kustomize; the version in kubectl before 1.27 does not support these components and labels
 _UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
@@ -77,12 +86,17 @@ def read_config(overlay: str, tls_folder: Path) -> Config:
         name: value.replace(TLS_FOLDER, str(tls_folder)).replace(TOKENS_FOLDER, str(tls_folder))
         for name, value in find_variables(overlay).items()
     }
+    return read_variables(variables, find_container(overlay)["args"])
+
+
+def read_variables(variables: Mapping[str, str], arguments: Sequence[str]) -> Config:
+    """Returns the configuration that follows from an environment and arguments."""
     before = dict(os.environ)
     try:
         for name in [name for name in before if name.startswith(VARIABLE_PREFIX)]:
             del os.environ[name]
         os.environ.update(variables)
-        return parse_arguments(find_container(overlay)["args"])
+        return parse_arguments(arguments)
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -105,6 +119,20 @@ def parse_bytes(quantity: str) -> int:
     match = re.fullmatch(r"(\d+)(|Ki|Mi|Gi)", quantity)
     assert match, quantity
     return int(match[1]) * _UNITS[match[2]]
+
+
+def derive_memory(config: Config) -> int:
+    """Returns the memory limit of a container, as docs/deployment/kubernetes.md calculates it."""
+    assert config.workers == 1
+    parts = (
+        PROCESS_BYTES,
+        config.memory_budget_bytes,
+        config.memory_budget_bytes * LOST_BY_THE_ALLOCATOR,
+        (MAX_SILENT + MAX_SILENT_REFLECTIONS) * config.max_message_bytes,  # health and reflection
+        config.max_calls * AHEAD_BYTES,
+        0 if config.http_listen is None else PROCESS_BYTES + SUPERVISOR_BYTES + MAX_CONNECTIONS * TLS_CONNECTION_BYTES,
+    )
+    return math.ceil(sum(parts) / MEMORY_STEP) * MEMORY_STEP
 
 
 def build_podman_flags(overlay: str, secrets: Mapping[str, Path]) -> Iterator[str]:
