@@ -28,8 +28,8 @@ INSTALLED, HERE = "/opt/tensor-reshape/bin", str(Path(sys.executable).parent)
 SETTING = re.compile(r"^(\w[\w.]*) ?= ?(.*)$", re.MULTILINE)
 VARIABLES = dict(SETTING.findall((FOLDER / "main.env").read_text()))
 KERNEL = dict(SETTING.findall((FOLDER / "sysctl.conf").read_text()))
-EXPOSURE = 15
-"""The maximum of `systemd-analyze security`, from 0 to 100. The network and the root folder of the host count 13."""
+EXPOSURE = 20
+"""The maximum of `systemd-analyze security`, from 0 to 100. systemd 252 rates the unit with 14."""
 
 UNIT: dict[str, list[str]] = defaultdict(list)
 for _name, _value in SETTING.findall(TEXT):
@@ -43,7 +43,8 @@ def analyze(folder: Path, *arguments: str) -> None:
     path = folder / "tensor-reshape@main.service"
     path.write_text(TEXT.replace(INSTALLED, HERE))
     done = subprocess.run(["systemd-analyze", *arguments, path], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    warnings = [line for line in done.stderr.splitlines() if "tensor-reshape" in line]  # other units may have some
+    assert (done.returncode, warnings) == (0, []), done.stdout
 
 
 @needs_systemd
