@@ -33,6 +33,7 @@ RULES = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["ru
 EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 SUFFIXES = ("_bucket", "_sum", "_count")
 WAIT_SECONDS = 60.0
+GRAFANA_TYPES = ("@grafana/schema@13.2.3", "typescript@7.0.2")
 SIX = np.arange(6, dtype=np.float32)
 
 needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus of Debian")
@@ -53,6 +54,21 @@ def test_dashboards_and_alerts_together_use_exactly_the_existing_metrics():
         assert asked or expression.startswith("up{"), expression
         assert [name for name in asked - shown if not name.startswith(f"{PROCESS_PREFIX}_process_")] == [], expression
     assert [name for name in sorted(names) if not any(name in expression for expression in expressions)] == []
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+def test_dashboard_has_the_types_of_grafana(tmp_path: Path):
+    """No test loads the dashboard into Grafana, which neither Debian nor a registry of packages has."""
+    install = ["npm", "install", "--silent", "--no-audit", "--ignore-scripts", *GRAFANA_TYPES]
+    if subprocess.run(install, cwd=tmp_path, check=False).returncode:
+        pytest.skip("the packages cannot be installed")
+    text = f"import type {{Dashboard}} from '@grafana/schema';\nexport const it: Dashboard = {json.dumps(DASHBOARD)};\n"
+    (tmp_path / "dashboard.ts").write_text(text)
+    check = ["node_modules/.bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--moduleResolution", "bundler"]
+    done = subprocess.run(
+        [*check, "--module", "esnext", "dashboard.ts"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout.decode()) == (0, "")
 
 
 @needs_prometheus

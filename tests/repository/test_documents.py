@@ -55,8 +55,9 @@ LANGUAGES = {
     "yaml",
     *DIRECTIVES,
 }
-"""`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py renders the `yaml` blocks,
-and tests/server/security/test_permissions.py reads the `toml` block."""
+"""`py` is Python code that runs in another environment. tests/packaging/test_kubernetes.py and
+tests/deploy/test_compose.py render the `yaml` blocks, and tests/server/security/test_permissions.py reads the `toml`
+block."""
 FOREIGN = {"js", "ts", "go", "cpp", "java", "py"}
 """Blocks in these languages are parts of files that scripts/verify clients, tests/frameworks and
 test_page_programs.py run."""

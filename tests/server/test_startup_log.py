@@ -1,12 +1,14 @@
 """Log records about the start of a server."""
 
 import logging
+import socket
 from pathlib import Path
 
 import pytest
 
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.startup_log import announce
+from waits import WAIT_SECONDS
 
 
 def test_startup_log_record_has_version_limits_and_addresses(
@@ -32,6 +34,17 @@ def test_startup_log_record_has_version_limits_and_addresses(
     }
     assert {name: told[name] for name in expected} == expected
     assert told["version"]
+
+
+@pytest.mark.parametrize("is_abstract", [False, True])
+def test_start_is_reported_to_systemd(is_abstract: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = f"\0{tmp_path}" if is_abstract else f"{tmp_path}/notify"
+    monkeypatch.setenv("NOTIFY_SOCKET", path.replace("\0", "@"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(WAIT_SECONDS)
+        announce(("a:1",), Config())
+        assert manager.recv(64) == b"READY=1"
 
 
 def test_startup_log_record_omits_disabled_listeners(caplog: pytest.LogCaptureFixture, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The files that deploy a server: the lock files, and the manifests of deploy/kubernetes as kustomize renders them."""
+"""The files that deploy a server: lock files, environment files, and the manifests that kustomize renders."""
 
 import json
 import math
@@ -81,12 +81,17 @@ def read_config(overlay: str, tls_folder: Path) -> Config:
         name: value.replace(TLS_FOLDER, str(tls_folder)).replace(TOKENS_FOLDER, str(tls_folder))
         for name, value in find_variables(overlay).items()
     }
+    return read_variables(variables, find_container(overlay)["args"])
+
+
+def read_variables(variables: Mapping[str, str], arguments: Sequence[str]) -> Config:
+    """Returns the configuration that follows from an environment and arguments."""
     before = dict(os.environ)
     try:
         for name in [name for name in before if name.startswith(VARIABLE_PREFIX)]:
             del os.environ[name]
         os.environ.update(variables)
-        return parse_arguments(find_container(overlay)["args"])
+        return parse_arguments(arguments)
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -1,10 +1,13 @@
-"""Log records about the start of a server, with its addresses and main settings.
+"""Reports that a server has started: log records with its addresses and main settings, and a message to systemd.
 
 The supervisor process uses this module, so the module imports neither grpc nor protobuf.
 """
 
 import logging
+import os
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 
 from tensor_reshape.server.config import Config
@@ -50,3 +53,12 @@ def announce(
         **{name: address for name, address in ports.items() if address is not None},
     }
     _LOGGER.info("serving", extra=facts)
+    _notify_systemd()
+
+
+def _notify_systemd() -> None:
+    """Reports to systemd that the server serves calls, if its unit has Type=notify."""
+    path = os.environ.get("NOTIFY_SOCKET", "")  # noqa: TID251 - set by systemd
+    if path:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+            notifier.sendto(b"READY=1", path.replace("@", "\0", 1) if path.startswith("@") else path)

@@ -242,6 +242,27 @@ def test_malformed_request_is_rejected_without_a_traceback(hasty: str, sent: byt
     assert logged in ([], ["rejected"])
 
 
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"no HTTP\r\n\r\n", "INVALID_ARGUMENT"),
+        (BEGIN + CHUNKED + b"no size\r\n", "INVALID_ARGUMENT"),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD_BYTES * 2, "RESOURCE_EXHAUSTED"),
+    ],
+    ids=["not HTTP", "chunk", "long headers"],
+)
+def test_request_that_the_parser_rejects_has_a_log_line(
+    hasty: str, sent: bytes, code: str, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.INFO), connect(hasty) as connection:
+        peer = "ipv4:{}:{}".format(*connection.getsockname())
+        with suppress(OSError):
+            connection.sendall(sent)
+        receive_all(connection)
+    (line,) = [vars(one) for one in caplog.records if one.message == "rejected"]
+    assert (line["code"], line["peer"], "detail" in line) == (code, peer, True)
+
+
 def test_malformed_chunk_after_the_response_closes_the_connection(hasty: str, caplog: pytest.LogCaptureFixture):
     with connect(hasty) as connection:
         connection.sendall(BEGIN.replace(b"InferShape", b"Nothing") + b"Expect: 100-continue\r\n" + CHUNKED)

@@ -7,6 +7,7 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -64,6 +65,14 @@ def test_text_log_quotes_values_after_the_message():
         *_, last = shlex.split(format_record("text", "rejected", method=value, code="OK"))
         line = shlex.split(format_record("text", "rejected", method=value))
         assert (last, len(line), line[-1]) == ("code=OK", 4, f"method={value}")
+
+
+def test_text_log_has_local_times_with_milliseconds():
+    created = 1_700_000_000.125
+    shown, _, _ = _build_formatter("text").format(make_record("a", created=created)).partition(" ")
+    moment = datetime.fromisoformat(shown)
+    assert moment == datetime.fromtimestamp(created, UTC)
+    assert (moment.utcoffset(), ".125" in shown) == (moment.astimezone().utcoffset(), True)
 
 
 def test_json_log_has_values_as_fields():

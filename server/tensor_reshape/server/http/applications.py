@@ -219,7 +219,7 @@ class Application:
         """Records the error of a request that begins no call, and returns the response."""
         if self._counters is not None:
             self._counters.count_other(error.status.code)
-        log_outside(request.path, error.status.code, request.peer)
+        log_outside(request.path, error.status.code, request.peer, error.status.details)
         return write_failure(Failure(error.status, error.result), find_form(request), error)
 
     def _find_answer(self, request: HttpRequest) -> Exchange | Reply:

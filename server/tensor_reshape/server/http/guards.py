@@ -23,6 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tensor_reshape.server.calls.sources import find_address
 from tensor_reshape.server.http.asgi import name_peer
+from tensor_reshape.server.telemetry.call_logs import log_outside
 
 HEAD_SECONDS = 10.0
 """The time limit for the headers of a request, in seconds."""
@@ -40,12 +41,22 @@ FindContext = Callable[[], ssl.SSLContext]
 """Function that returns the TLS context for a new connection, with the current certificates."""
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_TOO_LARGE_TEXT = f"the headers of the request have more than {MAX_HEAD_BYTES} bytes"
 _PIECE_BYTES, _SMALL_PIECE_BYTES = 256 * 1024, 4 * 1024
 _HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _SMALL_PIECE_BYTES  # with TLS, a piece follows before the application runs
 _LOOK_SECONDS = 0.02
 _TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
 _BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, with a log line for data that its parser rejects."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Rejects the data (see uvicorn)."""
+        log_outside("", "INVALID_ARGUMENT", name_peer(self.client), "the request is not valid HTTP/1.1")
+        super().send_400_response(msg)
 
 
 class Guard(asyncio.BufferedProtocol):
@@ -60,7 +71,7 @@ class Guard(asyncio.BufferedProtocol):
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
         """Makes the guard of a connection that is not open yet. `arguments` are those of uvicorn's protocol."""
-        self._inner = HttpToolsProtocol(**{**arguments, "app_state": {GUARD: self}})
+        self._inner = _Protocol(**{**arguments, "app_state": {GUARD: self}})
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
@@ -123,6 +134,7 @@ class Guard(asyncio.BufferedProtocol):
         self._left -= nbytes
         if self._left < 0:
             if self._transport is not None and self._early is None and not self.is_busy:
+                log_outside("", "RESOURCE_EXHAUSTED", name_peer(self._inner.client), _TOO_LARGE_TEXT)
                 self._transport.write(_TOO_LARGE)
                 self._transport.close()
             else:

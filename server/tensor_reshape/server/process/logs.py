@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from queue import Queue
 from typing import Any
@@ -168,15 +169,16 @@ class _Writer(QueueListener):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a log record as its message, followed by `key=value` for each entry of `extra`.
+    """Formats a log record as its time, its level and its message, followed by `key=value` for each entry of `extra`.
 
     Control characters are escaped. A value with spaces or quotes is quoted, so that it cannot look like several values.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        """Returns the log line without the traceback."""
+        """Returns the log line without the traceback. It begins with the local time."""
+        local_time = datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds")
         extras = [f"{key}={_quote(str(value))}" for key, value in vars(record).items() if key not in _STANDARD]
-        return " ".join([_escape(super().formatMessage(record)), *extras])
+        return " ".join([local_time, record.levelname, _escape(record.message), *extras])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
         """Returns the indented traceback.
@@ -267,4 +269,4 @@ def _build_formatter(log_format: str) -> logging.Formatter:
 
         names = {"levelname": "level", "name": "logger"}
         return JsonFormatter("{levelname}{name}{message}", style="{", rename_fields=names, timestamp="time")
-    return TextFormatter("%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z")
+    return TextFormatter()

@@ -77,10 +77,13 @@ def log_refusal(address: str) -> None:
     _LOGGER.info("refused", extra={"address": address, "code": "RESOURCE_EXHAUSTED", "reason": "SERVER_BUSY"})
 
 
-def log_outside(method: str, code: str = "UNIMPLEMENTED", peer: str = "") -> None:
-    """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call."""
+def log_outside(method: str, code: str = "UNIMPLEMENTED", peer: str = "", detail: str = "") -> None:
+    """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call.
+
+    The detail must not contain texts of the client.
+    """
     if _LOGGER.isEnabledFor(logging.INFO):
-        _log_error(code, {"method": method[:_MAX_METHOD_CHARACTERS], "code": code, "peer": peer})
+        _log_error(code, {"method": method[:_MAX_METHOD_CHARACTERS], "code": code, "peer": peer, "detail": detail})
 
 
 def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
