@@ -344,9 +344,9 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
             call.cancel()  # without `cancel`, a stream that the caller does not read to its end would stay open
             if sender is not None:
                 sender.cancel()
-                (end,) = await asyncio.gather(sender, return_exceptions=True)
-                if isinstance(end, MemoryError):
-                    raise end
+                await asyncio.wait([sender])
+                if not sender.cancelled() and isinstance(sender.exception(), MemoryError):
+                    sender.result()
         return transfer.finish()
 
 

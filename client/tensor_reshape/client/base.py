@@ -142,7 +142,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
                 implements.
             tracing: whether each call sends the current OpenTelemetry span as W3C Trace Context. All attempts of a call
                 send the same span. This option needs the extra `tracing`.
-            grpc_api: with "auto", a `Client` makes small calls directly on gRPC's core. These calls are faster, but
+            grpc_api: with "auto", a `Client` makes blocking calls directly on gRPC's core. These calls are faster, but
                 they need a supported release of grpcio, and they do not work with interceptors. With "public", a
                 `Client` uses only grpcio's public API, for example if another library instruments grpcio's objects.
                 Both settings return the same results. An `AsyncClient` always uses the public API.
@@ -257,9 +257,12 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
         pause = attempts.plan_pause(error)
         if pause is None:
             end = attempts.choose_end(error)
-            if isinstance(end, CallTimeoutError):
-                raise explain_timeout(end, attempts.deadline.seconds, await self._find_fault()) from None
-            raise await self._explain_failure(end) from None
+            try:
+                if isinstance(end, CallTimeoutError):
+                    raise explain_timeout(end, attempts.deadline.seconds, await self._find_fault()) from None
+                raise await self._explain_failure(end) from None
+            finally:
+                del error, end  # otherwise, the error and its traceback would keep the array until a garbage collection
         await self._sleep(pause.seconds)
         if pause.is_for_server:
             # If no server connects in time, the next attempt reports the cause.

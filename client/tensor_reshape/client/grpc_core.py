@@ -13,7 +13,8 @@ and one event. One thread sends and receives all messages of a stream.
   handler raises an exception such as KeyboardInterrupt, `send` raises it and cancels the call. At two steps, such an
   exception has other effects, as with grpcio's public API. If the exception arrives while the call is being started,
   which takes longer for a large message, the call continues on the server until its deadline. If the exception arrives
-  while grpcio holds its channel lock, the lock stays locked, and no other thread can use the channel.
+  while grpcio holds its channel lock, the lock stays locked, and no other thread can use the channel. A stream of the
+  main thread therefore runs on another thread, unless it reports its progress to the caller.
 - Closing a channel ends its running calls and rejects new calls.
 """
 
@@ -258,7 +259,7 @@ def _try_stream(core: Any) -> grpc.StatusCode | None:
     """Returns the code with which a stream ends whose deadline has passed."""
     exchange = Exchange(iter([b""]), lambda _: None, runs_foreign_code=False)
     try:
-        run_aside(partial(_StreamCall(exchange).run, core, "/", 0, ()))
+        _StreamCall(exchange).run(core, "/", 0, ())
     except ServiceError as error:
         return error.code
     return None

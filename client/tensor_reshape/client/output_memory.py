@@ -55,9 +55,10 @@ def keep_output_memory(max_bytes: int) -> None:
     >>> keep_output_memory(0)
     """
     global _kept_bytes  # noqa: PLW0603 - the setting of the process
-    if index(max_bytes) < 0:
+    max_bytes = index(max_bytes)
+    if max_bytes < 0:
         raise ValueError(f"max_bytes is {max_bytes}; it must be at least 0")
-    _kept_bytes = index(max_bytes)
+    _kept_bytes = max_bytes
     _trim()
 
 
@@ -68,12 +69,8 @@ def take_memory(size: int) -> npt.NDArray[np.uint8]:
         MemoryError: there is not enough memory.
         ValueError: numpy cannot represent such an array.
     """
-    global _has_freed  # noqa: PLW0603 - once per process
     if size < _LEAST_BYTES or not _kept_bytes:
         return np.empty(size, np.uint8)
-    if not _has_freed:
-        _has_freed = True
-        np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
     try:
         block = _take_block(size)
     except (OSError, OverflowError, ValueError):
@@ -85,8 +82,13 @@ def take_memory(size: int) -> npt.NDArray[np.uint8]:
 
 
 def _take_block(size: int) -> mmap.mmap:
+    global _has_freed  # noqa: PLW0603 - once per process
     if sys.platform != "linux":
         raise OSError
+    if not _has_freed:
+        _has_freed = True
+        with suppress(MemoryError):
+            np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
     step = max(_LEAST_STEP_BYTES, 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0))
     size = -(-size // step) * step
     for block in _unused.copy():

@@ -375,15 +375,13 @@ class StreamTransfer:
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, max_chunk_bytes: int) -> None:
-        """Prepares the call. If the array has strides, its elements were copied into contiguous memory once."""
+        """Prepares the call. If the array has strides, the first attempt copies its elements into contiguous memory."""
         self._plan = plan
         self._delivery = delivery
         self._chunk_bytes = min(max_chunk_bytes, _choose_chunk_bytes(plan.dense_bytes))
         self.output = delivery.make_output()
         self.accepted = False
         self._source = delivery.source
-        data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
-        self._begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
@@ -396,7 +394,8 @@ class StreamTransfer:
         The blocking client sends the elements at once. The SDK has applied the rules, so a server rejects few tensors,
         and waiting for its response would add the time of a small call.
         """
-        yield self._begin
+        data = TensorView(self._plan.data_type, self._plan.question.data, None, _NO_BYTES)
+        yield encode_begin(ReshapeCall(self._plan.question, data), self._plan.shape)
         # The messages with chunks of the tensor are created one at a time, because all of them together would need as
         # much memory as the tensor.
         for offset in range(0, self._size, self._chunk_bytes):

@@ -5,19 +5,21 @@ grpcio's own threads are daemon threads, which Python stops at any point during 
 while it holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
 
 - At exit, `_close_all` closes all open channels while all threads still run, and `close` drops the channel object.
-- The client drops a grpcio call object when the call is over. No error refers to a grpcio call object, neither by its
-  context nor by the frames of its traceback. An error and its traceback often form a reference cycle, which the garbage
-  collector may free on the main thread.
+- The client drops a call object of the public API when the call is over. No error refers to such an object, neither by
+  its context nor by the frames of its traceback. An error and its traceback often form a reference cycle, which the
+  garbage collector may free on the main thread.
 - No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends 0.2 s late.
 """
 
 import atexit
 import os
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, NoReturn, TypeVar
 from weakref import WeakSet
 
@@ -30,6 +32,9 @@ from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
+# A signal that arrives just before the main thread begins to wait is handled after this time, as in gRPC's core.
+_SIGNAL_SECONDS = 0.2
+_CANCEL_SECONDS = 10.0  # a cancelled call ends within milliseconds
 
 
 def _do_nothing() -> None:
@@ -154,7 +159,10 @@ def _explain_one(send: Callable[[], bytes]) -> bytes:
     except grpc.RpcError as error:
         failure = _explain_error(error)
     del send
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure  # otherwise, the error and its traceback would refer to each other
 
 
 def _explain_error(error: grpc.RpcError) -> TensorReshapeError:
@@ -181,28 +189,56 @@ def run_aside(run: Callable[[], _Result], cancel: Callable[[], object] = _do_not
     """Runs a function on a thread that no signal handler interrupts, and returns its result.
 
     Python runs signal handlers on the main thread, between any two steps. A handler that raises an exception can leave
-    a lock of grpcio locked, or a call whose events no thread takes. If the main thread is interrupted while it waits,
-    this function calls `cancel` on another thread.
+    a lock of grpcio locked, or a call whose events no thread takes. If a handler interrupts the main thread while it
+    waits, this function calls `cancel` on another thread, and waits for the end of `run`.
+
+    The classes of `threading` and `concurrent.futures` are not used, because a handler can leave their locks locked.
 
     Raises:
         ServiceError: the system cannot start another thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return run()
-    # Starting a thread takes 0.1 ms. This time does not matter, because these calls transfer thousands of queries or
-    # megabytes.
-    with ThreadPoolExecutor(2) as others:
+    context = copy_context()  # the thread runs in a copy of the caller's context, because a tracer may need it
+    outcome, ended = list[tuple[_Result | None, BaseException | None]](), SimpleQueue[None]()
+
+    def work() -> None:
         try:
-            # The thread runs in a copy of the caller's context, because a tracer may need it.
-            running = others.submit(copy_context().run, run)
-        except RuntimeError:
-            message = "the call could not start, because the system cannot start another thread"
-            raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
-        try:
-            return running.result()
-        finally:
-            if not running.done():
-                others.submit(cancel)
+            outcome.append((context.run(run), None))
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            outcome.append((None, error))
+        ended.put(None)
+
+    try:
+        # Starting a thread takes 0.1 ms. This time does not matter, because these calls transfer thousands of queries
+        # or megabytes.
+        _start_thread(work)
+        while not outcome:
+            with suppress(Empty):
+                ended.get(timeout=_SIGNAL_SECONDS)
+    except ServiceError:  # no thread was started
+        raise
+    except BaseException:
+        with suppress(ServiceError):
+            _start_thread(cancel)
+        with suppress(Empty):
+            ended.get(timeout=_CANCEL_SECONDS)
+        raise
+    result, error = outcome.pop()
+    if error is None:
+        return result  # type: ignore[return-value] # without an error, it is the result
+    try:
+        raise error
+    finally:
+        del error  # otherwise, the error and its traceback would refer to each other, and keep the array of the caller
+
+
+def _start_thread(work: Callable[[], object]) -> None:
+    try:
+        start_new_thread(work, ())
+    except RuntimeError:
+        message = "the call could not start, because the system cannot start another thread"
+        raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
 
 
 def _cancel(call: Any) -> None:  # noqa: ANN401 - the interceptors of the caller choose its type
@@ -226,7 +262,10 @@ def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
     else:
         return
     del call
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure
 
 
 _open = WeakSet[Transport]()
