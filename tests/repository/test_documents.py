@@ -15,7 +15,7 @@ import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from documents import PAGES, README, ROOT, find_blocks, read_blocks, read_prose
+from documents import DESCRIPTION, PAGES, README, ROOT, find_blocks, read_blocks, read_prose
 from http_calls import find_http, post
 from plain_requests import begin, catch_status, open_stream, send_raw
 from server_processes import ServerProcess, run_server
@@ -87,7 +87,17 @@ def test_readme_is_short_and_has_no_relative_links():
 
     assert len(lines) <= README_LINES
     assert [line for line in lines[:35] if re.fullmatch(r"scripts/\w+", line)] == ["scripts/demo", "scripts/test"]
-    assert LINK.findall(README.read_text()) == []  # a package index does not have these files
+    assert LINK.findall(README.read_text()) == []
+
+
+@pytest.mark.parametrize("page", [DESCRIPTION, ROOT / "protos/README.md"], ids=name_page)
+def test_description_for_a_package_index_has_no_relative_links(page: Path):
+    assert re.findall(r"\]\((?!https:)|<(?:a|img)\b|^\[.*\]:", page.read_text(), re.MULTILINE) == []
+
+
+def test_description_for_a_package_index_lists_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert re.findall(r"^\| `(\w+)` \|", DESCRIPTION.read_text(), re.MULTILINE) == [*project["optional-dependencies"]]
 
 
 def test_documentation_code_blocks_have_a_tested_language():
