@@ -26,7 +26,7 @@ def describe_unmet_requirements() -> str:
                 if name != "protobuf" or _is_allowed(installed, requirement, operators):
                     continue
                 faults.append(f"{owner} does not work with protobuf {installed}")
-            wanted.append(f"'{requirement}'")
+            wanted.append(f'"{requirement}"')
     return f"{', '.join(faults)}. Run pip install {' '.join(wanted)}" if faults else ""
 
 
