@@ -14,8 +14,8 @@ ABSENT = {
         "fcntl grp posix pty pwd readline resource syslog termios tty",
         (
             "fork forkpty register_at_fork fchmod fchown chown killpg getpgid setpgid setsid getuid geteuid getgid "
-            "getegid posix_fallocate posix_fadvise pread preadv pwrite pwritev sched_getaffinity sched_setaffinity sysconf "
-            "uname mkfifo mknod statvfs wait3 wait4 waitid sendfile pidfd_open memfd_create eventfd O_CLOEXEC O_NONBLOCK"
+            "getegid posix_fallocate posix_fadvise pread preadv pwrite pwritev sched_getaffinity sched_setaffinity "
+            "sysconf uname mkfifo mknod statvfs wait3 wait4 waitid sendfile pidfd_open O_CLOEXEC O_NONBLOCK"
         ),
         "SIGHUP SIGKILL SIGQUIT SIGUSR1 SIGUSR2 SIGALRM SIGPIPE SIGCHLD pthread_sigmask sigwait setitimer alarm",
         "AF_UNIX socketpair SO_REUSEPORT",

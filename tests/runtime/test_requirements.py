@@ -1,5 +1,6 @@
 """The line about packages that are missing or have a wrong version."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError
 
@@ -62,6 +63,12 @@ def test_too_new_protobuf_is_named_with_the_command(describe: Describe, version:
 def test_protobuf_that_only_a_dependency_rejects_is_named(describe: Describe):
     line = f'googleapis-common-protos does not work with protobuf 6.33.4. Run pip install "{GOOGLES[0]}"'
     assert describe({"protobuf": "6.33.4"}) == line
+
+
+def test_missing_generated_modules_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "tensor_reshape.v1", None)
+    line = "tensor_reshape.v1 is missing. Run pip install --force-reinstall --no-deps tensor-reshape"
+    assert describe_unmet_requirements() == line
 
 
 def test_every_unmet_requirement_is_in_one_command(describe: Describe):

@@ -147,7 +147,7 @@ class MappedMemory:
         if end < self._given:  # a smaller `end` means that the transfer has started again
             self._given = 0
         # For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Data that was written stays
-        # in the system's cache or in the file, so it can be read again. Windows releases mapped memory by its own rules.
+        # in the system's cache or in the file, so it can be read again. Windows has its own rules for mapped memory.
         if sys.platform != "win32" and end - self._given >= WINDOW_BYTES:
             self._map.madvise(mmap.MADV_DONTNEED, self._given, end - self._given)
             self._given = end
