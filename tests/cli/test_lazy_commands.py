@@ -73,8 +73,7 @@ def test_command_without_its_extra_prints_the_pip_install_command(monkeypatch: p
         for code, option in ((1, "--some-option"), (0, "--help")):
             outcome = run_command(name, option)
             text = " ".join([*outcome.text.split(), *" ".join(outcome.errors).split()])
-            advice = ("pip install 'tensor-reshape[", "in a copy of the repository: pip install '.[")
-            assert (outcome.code, *(part in text for part in advice)) == (code, True, True), (name, option)
+            assert (outcome.code, 'pip install "tensor-reshape[' in text) == (code, True), (name, option)
 
 
 @pytest.mark.parametrize("command", [(), ("infer",), ("serve",)], ids=str)

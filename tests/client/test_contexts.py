@@ -200,5 +200,5 @@ def test_traceparent_metadata_has_the_ids_of_the_current_span():
 
 def test_missing_opentelemetry_error_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.trace.propagation.tracecontext", None)
-    with pytest.raises(ImportError, match=r"pip install 'tensor-reshape\[tracing\]'"):
+    with pytest.raises(ImportError, match=r'pip install "tensor-reshape\[tracing\]"'):
         Client(tracing=True)

@@ -46,7 +46,7 @@ def test_serve_command_names_the_missing_extra_in_one_line(python: Path):
     code, stdout, stderr = run(python.with_name("tensor-reshape"), "serve")
 
     (line,) = stderr.splitlines()
-    assert "pip install 'tensor-reshape[server]'" in line
+    assert 'pip install "tensor-reshape[server]"' in line
     assert (code, stdout) == (1, "")
 
 

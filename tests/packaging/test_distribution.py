@@ -61,7 +61,7 @@ def test_sdist_contains_all_sources_and_no_generated_files(wheel: Path):
         paths = {PurePosixPath(name.partition("/")[2]) for name in archive.getnames()}
 
     protos = {f"protos/tensor_reshape/v1/{name}.proto" for name in CONTRACT}
-    pages = {"LICENSE", "README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/reference/errors.md"}
+    pages = {"LICENSE", "README.md", "DESCRIPTION.md", "CONTRIBUTING.md", "SECURITY.md", "docs/reference/errors.md"}
     build = {"protos/generate.py", "protos/openapi.py"}
     assert protos | pages | build | {"tests/conftest.py"} <= set(map(str, paths))
     generated = [path for path in paths if "_pb2" in path.name or path.name == OPENAPI]

@@ -77,14 +77,15 @@ def dist(repository: Repository) -> Path:
     """The folder that a dry run makes."""
     outcome = repository.release()
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert outcome.stdout.count("reproducible: ") == 2, outcome.stdout
+    assert outcome.stdout.count("reproducible: ") == outcome.stdout.count("PASSED") == 4, outcome.stdout
     assert outcome.stdout.endswith(f"dry run: the tag v{VERSION} was not made\n")
     return repository.folder / "dist"
 
 
 def test_release_dry_run_builds_files_without_creating_a_tag(dist: Path, repository: Repository):
-    names = {f"tensor_reshape-{VERSION}-py3-none-any.whl", f"tensor_reshape-{VERSION}.tar.gz"}
-    names |= {f"tensor-reshape-{VERSION}.cdx.json"}
+    built = {f"{name}-{VERSION}" for name in ("tensor_reshape", "tensor_reshape_protos")}
+    names = {f"{name}{suffix}" for name in built for suffix in ("-py3-none-any.whl", ".tar.gz")}
+    names |= {f"tensor-reshape-{VERSION}.cdx.json", f"tensor-reshape-{VERSION}-notes.md"}
     assert {path.name for path in dist.iterdir()} == {*names, "SHA256SUMS"}
     sums = {f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  {name}" for name in names}
     assert set((dist / "SHA256SUMS").read_text().splitlines()) == sums
@@ -92,11 +93,19 @@ def test_release_dry_run_builds_files_without_creating_a_tag(dist: Path, reposit
 
 
 def test_wheel_timestamps_equal_the_commit_time(dist: Path, repository: Repository):
-    (wheel,) = dist.glob("*.whl")
+    (wheel,) = dist.glob("tensor_reshape-*.whl")
     with ZipFile(wheel) as archive:
         times = {entry.date_time for entry in archive.infolist()}
     committed = repository.git("log", "-1", "--format=%cd", "--date=format-local:%Y %m %d %H %M").split()
     assert [time[:5] for time in times] == [tuple(map(int, committed))]
+
+
+def test_release_notes_are_the_section_of_the_version(dist: Path, repository: Repository):
+    notes = (dist / f"tensor-reshape-{VERSION}-notes.md").read_text()
+    heading, *others = re.findall(r"^## .*\n", (repository.folder / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert notes.strip()
+    assert f"{heading}{notes}" in (repository.folder / "CHANGELOG.md").read_text()
+    assert [line for line in others if line in notes] == []
 
 
 def test_bill_of_materials_lists_the_pinned_packages(dist: Path):

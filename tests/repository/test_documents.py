@@ -9,13 +9,12 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from documents import PAGES, README, ROOT, find_blocks, read_blocks, read_prose
+from documents import ADDRESS, DESCRIPTION, PAGES, README, ROOT, find_blocks, read_blocks, read_prose, run_console
 from http_calls import find_http, post
 from plain_requests import begin, catch_status, open_stream, send_raw
 from server_processes import ServerProcess, run_server
@@ -64,14 +63,11 @@ test_page_programs.py run."""
 RUN = ("examples/clients", "examples/moving")
 RUN_ELSEWHERE = ("arrays.md:", *(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md")))
 """Pages whose blocks tests/frameworks or `scripts/verify adapters` runs."""
-ADDRESS = "localhost:50051"
 COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 FOLDERS = "core|client|tools|server|docs|tests|protos|scripts|verification|examples|benchmarks|conformance"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)]*)\)")
-SAVED = re.compile(r"^Save this as `([\w.]+)`.*?^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""A file that a page shows and its commands use."""
 README_LINES = 120
 OUTSIDE_THE_SITE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
@@ -88,7 +84,17 @@ def test_readme_is_short_and_has_no_relative_links():
 
     assert len(lines) <= README_LINES
     assert [line for line in lines[:35] if re.fullmatch(r"scripts/\w+", line)] == ["scripts/demo", "scripts/test"]
-    assert LINK.findall(README.read_text()) == []  # a package index does not have these files
+    assert LINK.findall(README.read_text()) == []
+
+
+@pytest.mark.parametrize("page", [DESCRIPTION, ROOT / "protos/README.md"], ids=name_page)
+def test_description_for_a_package_index_has_no_relative_links(page: Path):
+    assert re.findall(r"\]\((?!https:)|<(?:a|img)\b|^\[.*\]:", page.read_text(), re.MULTILINE) == []
+
+
+def test_description_for_a_package_index_lists_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert re.findall(r"^\| `(\w+)` \|", DESCRIPTION.read_text(), re.MULTILINE) == [*project["optional-dependencies"]]
 
 
 def test_documentation_code_blocks_have_a_tested_language():
@@ -114,20 +120,11 @@ def test_commands_of_each_documentation_page_print_the_shown_output(server: Serv
     """The commands of a page run in one folder, one after the other. It has the examples, and the files that the page
     shows.
     """
-    for name, text in SAVED.findall(page.read_text()):
-        (tmp_path / name).write_text(text)
-    shown = "".join(block.text for block in read_blocks(page) if block.language == "console")
     folder = Path(sys.executable).parent
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TENSOR_RESHAPE_SERVER": server.address}
 
-    printed = ""
-    for command in re.findall(r"^\$ (.*)$", shown, re.MULTILINE):
-        merged: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        given = command.replace(ADDRESS, server.address)
-        done = subprocess.run(given, shell=True, cwd=tmp_path, env=env, check=False, **merged)
-        printed += f"$ {command}\n{done.stdout}"
-
+    shown, printed = run_console(page, tmp_path, env)
     assert printed == shown
 
 

@@ -1,5 +1,6 @@
 """The line about packages that are missing or have a wrong version."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError
 
@@ -55,13 +56,19 @@ def test_allowed_protobuf_versions_give_no_line(describe: Describe, version: str
 
 @pytest.mark.parametrize("version", ["8.0.0", "10.1"])
 def test_too_new_protobuf_is_named_with_the_command(describe: Describe, version: str):
-    line = f"tensor-reshape does not work with protobuf {version}. Run pip install 'protobuf<8,>=6.31.1'"
+    line = f'tensor-reshape does not work with protobuf {version}. Run pip install "protobuf<8,>=6.31.1"'
     assert describe({"protobuf": version}) == line
 
 
 def test_protobuf_that_only_a_dependency_rejects_is_named(describe: Describe):
-    line = f"googleapis-common-protos does not work with protobuf 6.33.4. Run pip install '{GOOGLES[0]}'"
+    line = f'googleapis-common-protos does not work with protobuf 6.33.4. Run pip install "{GOOGLES[0]}"'
     assert describe({"protobuf": "6.33.4"}) == line
+
+
+def test_missing_generated_modules_are_named_with_the_command(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "tensor_reshape.v1", None)
+    line = "tensor_reshape.v1 is missing. Run pip install --force-reinstall --no-deps tensor-reshape"
+    assert describe_unmet_requirements() == line
 
 
 def test_every_unmet_requirement_is_in_one_command(describe: Describe):
@@ -72,4 +79,4 @@ def test_every_unmet_requirement_is_in_one_command(describe: Describe):
         "numpy is not installed",
         "tensor-reshape does not work with protobuf 5.29.6",
     ]
-    assert command == f"pip install '{OWN[0]}' '{OWN[1]}' '{OWN[2]}'"
+    assert command == f'pip install "{OWN[0]}" "{OWN[1]}" "{OWN[2]}"'

@@ -32,10 +32,14 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
 
 
 def describe_missing(user: str, extra: str, error: ImportError) -> str:
-    """Returns why something cannot be used without an extra, and the commands that install the extra."""
+    """Returns why something cannot be used without an extra, and the command that installs the extra."""
     return f"{user} needs the extra {extra}, because {error.name} is missing: {advise_install(extra)}"
 
 
 def advise_install(extra: str) -> str:
-    """Returns the commands that install an extra from an index that has the package, and from the sources."""
-    return f"pip install 'tensor-reshape[{extra}]', or in a copy of the repository: pip install '.[{extra}]'"
+    """Returns the command that installs an extra.
+
+    pip keeps the installed package and adds what the extra needs, so the command works without an index that has the
+    package. Double quotes work in all shells, also in that of Windows.
+    """
+    return f'pip install "tensor-reshape[{extra}]"'

@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 
 # An import fails if protobuf is older than the generator of a package, or two major versions newer. The metadata of
 # googleapis-common-protos also excludes newer versions with which it works.
@@ -14,6 +15,8 @@ def describe_unmet_requirements() -> str:
 
     The result is empty if nothing is wrong. Packages of extras are not checked.
     """
+    if find_spec("tensor_reshape.v1") is None:  # tensor-reshape-protos has the same files, and was uninstalled
+        return "tensor_reshape.v1 is missing. Run pip install --force-reinstall --no-deps tensor-reshape"
     faults, wanted = [], []
     for owner, operators in _CHECKED_BOUNDS.items():
         for requirement in _list_requirements(owner):
@@ -26,7 +29,7 @@ def describe_unmet_requirements() -> str:
                 if name != "protobuf" or _is_allowed(installed, requirement, operators):
                     continue
                 faults.append(f"{owner} does not work with protobuf {installed}")
-            wanted.append(f"'{requirement}'")
+            wanted.append(f'"{requirement}"')
     return f"{', '.join(faults)}. Run pip install {' '.join(wanted)}" if faults else ""
 
 

@@ -78,6 +78,7 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
                 file.flush()
                 mapped: np.memmap[Any, Any] = np.memmap(file, DTYPES[data_type], "r+", len(header), tuple(dims))
                 fill(mapped, MappedMemory(mapped).give_back)
+                del mapped  # Windows cannot rename a mapped file
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
@@ -145,14 +146,15 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
     target = Path(path).resolve()
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    with ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
+    with ended_by_signals():
+        file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b")
         try:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            reserve(file, size)
-            yield file
-            file.flush()
-            part.replace(target)
+            with file:
+                if mode is not None:
+                    part.chmod(mode)
+                reserve(file, size)
+                yield file
+            part.replace(target)  # closed, because Windows cannot rename an open file
         except BaseException:
             with suppress(OSError):
                 part.unlink()

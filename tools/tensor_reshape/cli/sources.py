@@ -57,11 +57,6 @@ _LISTED = 20  # an error message lists at most 20 members, because the archive o
 WINDOW_BYTES = 32 * 1024 * 1024
 """The size of the part that stays in memory."""
 
-# For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Data that was written stays in the
-# system's cache or in the file, so it can be read again. Systems without MADV_DONTNEED release mapped memory by their
-# own rules.
-_GIVE_BACK = getattr(mmap, "MADV_DONTNEED", None)
-
 NAMES = {
     DataType.BOOLEAN: "BOOL",
     DataType.F8E4M3: "F8_E4M3",
@@ -151,8 +146,10 @@ class MappedMemory:
         end -= end % mmap.PAGESIZE
         if end < self._given:  # a smaller `end` means that the transfer has started again
             self._given = 0
-        if _GIVE_BACK is not None and end - self._given >= WINDOW_BYTES:
-            self._map.madvise(_GIVE_BACK, self._given, end - self._given)
+        # For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Data that was written stays
+        # in the system's cache or in the file, so it can be read again. Windows has its own rules for mapped memory.
+        if sys.platform != "win32" and end - self._given >= WINDOW_BYTES:
+            self._map.madvise(mmap.MADV_DONTNEED, self._given, end - self._given)
             self._given = end
 
 

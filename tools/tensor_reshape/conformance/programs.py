@@ -109,7 +109,10 @@ async def exchange_lines(
         return Outcome(end, process.returncode, tail.decode(errors="replace").strip())
     finally:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+            if sys.platform == "win32":  # it has no process groups
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
         await _await_exit(process, reading)
 
 
