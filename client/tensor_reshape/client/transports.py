@@ -219,10 +219,11 @@ def run_aside(run: Callable[[], _Result], cancel: Callable[[], object] = _do_not
     except ServiceError:  # no thread was started
         raise
     except BaseException:
-        with suppress(ServiceError):
-            _start_thread(cancel)
-        with suppress(Empty):
-            ended.get(timeout=_CANCEL_SECONDS)
+        if not outcome:
+            with suppress(ServiceError):
+                _start_thread(cancel)
+            with suppress(Empty):
+                ended.get(timeout=_CANCEL_SECONDS)
         raise
     result, error = outcome.pop()
     if error is None:
