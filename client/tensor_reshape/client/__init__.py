@@ -35,7 +35,6 @@ from tensor_reshape.rules.errors import (
     UnauthenticatedError,
 )
 from tensor_reshape.rules.questions import DimGroup, Kind, Origin
-from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.runtime.lazy_imports import build_getters
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "infer_locally",
-    "keep_freed_memory",
     "keep_output_memory",
     "use_fast_polling",
 ]

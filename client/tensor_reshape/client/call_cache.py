@@ -23,6 +23,7 @@ import numpy as np
 
 from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS
+from tensor_reshape.client.output_memory import adapt_allocator
 from tensor_reshape.client.queries import DimLike, ShapeOptions
 from tensor_reshape.client.requests import (
     Arguments,
@@ -315,6 +316,7 @@ def _cache_call(key: _Key, array: Array) -> CachedCall | None:
     if plan is None:
         return None
     data = plan.array
+    adapt_allocator(data.nbytes)
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
     cached = CachedCall(

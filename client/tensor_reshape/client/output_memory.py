@@ -1,4 +1,4 @@
-"""The memory of large outputs, which later outputs use again.
+"""The memory of large messages and outputs, which later calls use again.
 
 The system clears each page of fresh memory, which takes several times as long as a copy. Invariants:
 
@@ -25,10 +25,11 @@ _LEAST_BYTES = 256 * 1024  # the C library itself keeps smaller blocks
 _LEAST_STEP_BYTES = 64 * 1024
 _STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
 
-# glibc maps and unmaps each large block until the program frees a mapped block. From then on, it keeps freed blocks of
-# up to this size, and at most twice this size at the end of its heap. This is the largest block from which it learns,
-# less the space for its own data. Without this, the messages of a stream would need fresh memory again and again, for
-# example 1,700 pages for a tensor of 16 MiB.
+# glibc maps and unmaps each block of this size or more, until the program frees such a block. From then on, it keeps
+# freed blocks of up to the size of that block, and at most twice this size at the end of its heap. The second number is
+# the largest block from which it learns, less the space for its own data. Without this, large messages would need fresh
+# memory again and again, for example 1,700 pages for a stream of 16 MiB.
+_MAPPED_BYTES = 128 * 1024
 _FREED_BYTES = 32 * 1024 * 1024 - 64 * 1024
 
 _unused = deque[mmap.mmap]()
@@ -39,10 +40,11 @@ _kept_bytes = DEFAULT_KEPT_BYTES
 def keep_output_memory(max_bytes: int) -> None:
     """Sets how much memory of dropped outputs this process keeps for later outputs.
 
-    A stream is faster if it needs no fresh memory. The memory of an output is used again when your program has dropped
-    the output and all its views. The system may take the kept memory when it needs memory, but tools such as `top`
-    count it as used. Only Linux keeps memory. With the first large output, the SDK also frees an unused block of 32
-    MiB, so that glibc keeps up to 64 MiB of freed memory, as in any program that frees such a block.
+    A large call is faster if it needs no fresh memory. The memory of the output of a stream is used again when your
+    program has dropped the output and all its views. The system may take the kept memory when it needs memory, but
+    tools such as `top` count it as used. Only Linux keeps memory. Before the first call with a tensor of 128 KiB or
+    more, the SDK also frees an unused block of 32 MiB, so that glibc keeps up to 64 MiB of freed memory, as in any
+    program that frees such a block.
 
     Args:
         max_bytes: the maximum number of bytes; 512 MiB by default. 0 keeps nothing. To keep nothing from the beginning,
@@ -60,6 +62,15 @@ def keep_output_memory(max_bytes: int) -> None:
         raise ValueError(f"max_bytes is {max_bytes}; it must be at least 0")
     _kept_bytes = max_bytes
     _trim()
+
+
+def adapt_allocator(size: int) -> None:
+    """Lets glibc keep the memory of messages, before the first call of this process with a tensor of such a size."""
+    global _has_freed  # noqa: PLW0603 - once per process
+    if size >= _MAPPED_BYTES and _kept_bytes and not _has_freed:
+        _has_freed = True
+        with suppress(MemoryError):
+            np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
 
 
 def take_memory(size: int) -> npt.NDArray[np.uint8]:
@@ -82,13 +93,8 @@ def take_memory(size: int) -> npt.NDArray[np.uint8]:
 
 
 def _take_block(size: int) -> mmap.mmap:
-    global _has_freed  # noqa: PLW0603 - once per process
     if sys.platform != "linux":
         raise OSError
-    if not _has_freed:
-        _has_freed = True
-        with suppress(MemoryError):
-            np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
     step = max(_LEAST_STEP_BYTES, 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0))
     size = -(-size // step) * step
     for block in _unused.copy():

@@ -23,7 +23,7 @@ from tensor_reshape.client.arrays import NUMPY, Output, find_framework, is_torch
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.output_memory import take_memory
+from tensor_reshape.client.output_memory import adapt_allocator, take_memory
 from tensor_reshape.client.requests import (
     Expected,
     Plan,
@@ -90,7 +90,7 @@ class Pauses:
         return self.own_seconds >= LONG_SECONDS and self.are_own
 
 
-DEFAULT_INLINE_MAX_BYTES = 512 * 1024
+DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
 """Arrays up to this size are sent in one message, which is faster than a stream.
 
 For larger arrays, a stream is faster and needs less memory.
@@ -211,6 +211,7 @@ class Delivery:
             raise ValueError(message)
         if self.way == "auto":
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
+        adapt_allocator(plan.dense_bytes)
 
     def land(self, output: Array) -> Output:
         """Converts an output that arrived in one message to the result for the caller."""
