@@ -93,8 +93,6 @@ def take_memory(size: int) -> npt.NDArray[np.uint8]:
 
 
 def _take_block(size: int) -> mmap.mmap:
-    if sys.platform != "linux":
-        raise OSError
     step = max(_LEAST_STEP_BYTES, 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0))
     size = -(-size // step) * step
     for block in _unused.copy():
@@ -102,10 +100,12 @@ def _take_block(size: int) -> mmap.mmap:
             with suppress(ValueError):  # another thread has taken the block
                 _unused.remove(block)
                 return block
-    block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # the kernel may have no huge pages, which only make the memory faster
-        block.madvise(mmap.MADV_HUGEPAGE)
-    return block
+    if sys.platform == "linux":
+        block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):  # the kernel may have no huge pages, which only make the memory faster
+            block.madvise(mmap.MADV_HUGEPAGE)
+        return block
+    raise OSError
 
 
 def _keep(block: mmap.mmap) -> None:
