@@ -59,7 +59,7 @@ def test_benchmark_judges_the_performance_targets_of_measured_settings(tables: d
     assert verdicts.pop(("at least 1.2 times as fast as Arrow Flight", "256 MiB, 1 client, tcp")) == "not measured"
     assert verdicts.keys() == {
         ("without the experiment: at least 2.2 times as fast as stock grpcio", "1 KiB, 1 client, tcp"),
-        ("a shape query: at least as fast as an inline call", "Queries and views: 1 KiB, 1 client, tcp"),
+        ("a shape query is at least as fast as an inline call", "Queries and views: 1 KiB, 1 client, tcp"),
     }
     assert {*verdicts.values()} <= {PASS, MISS, UNDECIDED}
 
