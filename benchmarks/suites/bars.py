@@ -78,7 +78,9 @@ BARS = (
         0.9,
     ),
     Bar("at least 1.2 times as fast as Arrow Flight", _STREAM, "ours", "arrow", 1.2),
-    Bar("a stream is at least 0.85 times as fast as a C++ client and server", _STREAM, "ours-stream", "cpp-stream", 0.85),
+    Bar(
+        "a stream is at least 0.85 times as fast as a C++ client and server", _STREAM, "ours-stream", "cpp-stream", 0.85
+    ),
     Bar(
         "a stream is at least 0.85 times as fast as a C++ server that sends received slices back",
         _STREAM,
