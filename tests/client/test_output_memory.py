@@ -91,7 +91,7 @@ def test_memory_above_the_bound_is_not_kept_and_replaces_no_other():
 
 
 def test_taking_a_block_keeps_the_order_of_the_others():
-    keep_output_memory(6 * MIB)
+    keep_output_memory(7 * MIB)
     first, second, third = take_memory(MIB), take_memory(2 * MIB), take_memory(3 * MIB)
     address = find_address(third)
     del first

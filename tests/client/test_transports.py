@@ -30,7 +30,7 @@ from tensor_reshape.client import (
     UnavailableError,
 )
 from tensor_reshape.client.grpc_core import GrpcApi
-from tensor_reshape.client.transports import Exchange, Transport, check_answer
+from tensor_reshape.client.transports import StreamExchange, Transport, check_answer
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import encode_accept
@@ -285,7 +285,7 @@ def test_closed_transport_rejects_every_kind_of_call(unanswered: Transport):
     with pytest.raises(ValueError, match="closed"):
         unanswered.start(PATH, b"", SECONDS, ())
     with pytest.raises(ValueError, match="closed"):
-        unanswered.exchange(Exchange(iter([b""]), print, runs_foreign_code=False), SECONDS, ())
+        unanswered.exchange(StreamExchange(iter([b""]), print, runs_foreign_code=False), SECONDS, ())
 
 
 def test_stream_threads_end_with_the_stream(server: ServerProcess):

@@ -29,7 +29,7 @@ import grpc
 from tensor_reshape.client.connections import build_error
 from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.errors import ServiceError
-from tensor_reshape.client.transports import Exchange, Transport, check_answer, run_aside
+from tensor_reshape.client.transports import StreamExchange, Transport, check_answer, run_aside
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
@@ -124,7 +124,7 @@ class CoreTransport(Transport):
             raise _build_error(status)
         return check_answer(message.message())
 
-    def exchange(self, exchange: Exchange, timeout: float | None, metadata: CheckedMetadata) -> None:
+    def exchange(self, exchange: StreamExchange, timeout: float | None, metadata: CheckedMetadata) -> None:
         """Makes a stream call like `Transport.exchange`, but one thread sends and receives all messages."""
         if exchange.runs_foreign_code and threading.current_thread() is threading.main_thread():
             super().exchange(exchange, timeout, metadata)
@@ -194,7 +194,7 @@ class _StreamCall:
     grpcio frees the call, so no further event may be requested.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: StreamExchange) -> None:
         """Starts nothing."""
         self._exchange = exchange
         self._is_cancelled = False
@@ -257,7 +257,7 @@ class _StreamCall:
 
 def _try_stream(core: Any) -> grpc.StatusCode | None:
     """Returns the code with which a stream ends whose deadline has passed."""
-    exchange = Exchange(iter([b""]), lambda _: None, runs_foreign_code=False)
+    exchange = StreamExchange(iter([b""]), lambda _: None, runs_foreign_code=False)
     try:
         _StreamCall(exchange).run(core, "/", 0, ())
     except ServiceError as error:

@@ -41,7 +41,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Handover, ReshapeOptions, StreamTransfer
-from tensor_reshape.client.transports import Exchange, StartedCall, Transport
+from tensor_reshape.client.transports import StartedCall, StreamExchange, Transport
 from tensor_reshape.client.turns import ChannelTurns
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -435,6 +435,6 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
             transfer.receive(raw)
             attempts.record_progress()
 
-        exchange = Exchange(transfer.build_messages(), receive, runs_foreign_code=transfer.reports_progress)
+        exchange = StreamExchange(transfer.build_messages(), receive, runs_foreign_code=transfer.reports_progress)
         self._turns.take().exchange(exchange, *self._endpoint.begin_attempt(context))
         return transfer.finish()

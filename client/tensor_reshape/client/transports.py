@@ -95,7 +95,7 @@ class Transport:
         """
         return StartedCall(run_aside(partial(self._find_unary(path).future, request, timeout, metadata)))
 
-    def exchange(self, exchange: "Exchange", timeout: float | None, metadata: CheckedMetadata) -> None:
+    def exchange(self, exchange: "StreamExchange", timeout: float | None, metadata: CheckedMetadata) -> None:
         """Makes a stream call. If `receive` raises an exception, the call is cancelled.
 
         Args:
@@ -118,7 +118,7 @@ class Transport:
             del call
 
 
-class Exchange(NamedTuple):
+class StreamExchange(NamedTuple):
     """The messages of one stream call.
 
     Attributes:
