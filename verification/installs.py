@@ -80,7 +80,11 @@ class Case(NamedTuple):
 
 
 def plan(pythons: Sequence[str], installs: Sequence[str], ages: Sequence[str], neighbours: Sequence[str]) -> list[Case]:
-    """Returns the cases of each Python: each installation with each age, then a complete one beside each neighbour."""
+    """Returns the cases.
+
+    Each installation is tried with the newest and the oldest dependencies. Then the complete installation is tried in
+    one environment with each neighbour.
+    """
     alone = [Case(python, install, age) for python in pythons for install in installs for age in ages]
     pairs = [(neighbour, order) for neighbour in neighbours for order in ORDERS]
     return alone + [Case(python, ALL, "newest", *pair) for python in pythons for pair in pairs]

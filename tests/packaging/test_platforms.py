@@ -1,6 +1,6 @@
 """Imports and local commands without the modules and functions that only Linux, or only POSIX, has.
 
-This is no test on macOS or Windows. `mypy --platform` in scripts/check finds other uses of missing names.
+The tests run on Linux and hide these names. `mypy --platform` in scripts/check finds uses that the tests do not reach.
 """
 
 import subprocess
