@@ -29,3 +29,10 @@ def test_signal_ignored_during_catch_signals_stays_ignored_afterwards():
     with catch_signals((NUMBER,)):
         ignore_signals((NUMBER,))
     signal.raise_signal(NUMBER)
+
+
+def test_thread_that_reads_after_the_context_reads_the_end_of_the_pipe():
+    with catch_signals((NUMBER,)) as signals:
+        pass
+    assert os.read(signals, 1) == b""
+    os.close(signals)

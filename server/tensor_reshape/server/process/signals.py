@@ -15,6 +15,8 @@ def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
     """Yields a file descriptor from which each caught signal can be read as a byte.
 
     Call this function on the main thread. A process can wait for this descriptor and for other events without polling.
+    At the end of the context, the descriptor stays open, because another thread may be about to read from it. Such a
+    thread then reads the end of the pipe.
 
     The byte is written as soon as the signal arrives. In contrast, a Python signal handler only runs at the next step
     of the main thread. If a signal arrived just before the main thread starts to wait, a Python handler would not end
@@ -30,7 +32,6 @@ def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
         yield reader
     finally:
         signal.set_wakeup_fd(-1)
-        os.close(reader)
         os.close(writer)
 
 
