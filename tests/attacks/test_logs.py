@@ -68,7 +68,8 @@ def test_failed_handshakes_write_no_log_lines(tmp_path: Path):
         with Client(f"localhost:{port}", credentials=files.trust) as client:
             client.check_health()
         assert server.stop() == 0
-    assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"], server.records
+    messages = [record["message"] for record in server.records]
+    assert messages == ["listening", "serving", "stopping", "stopped"], server.records
 
 
 def test_client_cannot_forge_log_lines():
