@@ -170,7 +170,8 @@ def find_query(
         return build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
     cached = _queries[key]
     if cached is not None:
-        return cached.call._replace(decode=cached.read)
+        method, request, _, question = cached.call
+        return PreparedCall(method, request, cached.read, question)
     # The call is built from the copies in the key, because another thread may change the lists of the caller.
     data_shape, shape, expected, *_ = key
     if expected is not None:
