@@ -44,7 +44,7 @@ def test_rejection_of_each_call_draws_its_query(kind: str, server: ServerProcess
         with pytest.raises(InvalidRequestError) as caught:
             client.static_reshape(np.zeros((2, 3, 4), np.float32), [5, -1])
         rejections.append(caught.value)
-    drawings = {error._repr_svg_() for error in rejections if isinstance(error, InvalidRequestError)}
+    drawings = {str(error._repr_svg_()) for error in rejections if isinstance(error, InvalidRequestError)}
     assert len(rejections) == 4
     (drawing,) = drawings
     assert fromstring(drawing).findtext(TITLE) == "static_reshape of [2, 3, 4] to [5, -1]: rejected, NOT_DIVISIBLE"

@@ -152,7 +152,7 @@ def test_shape_is_drawn_the_same_with_and_without_explain():
     )
     assert isinstance(plain, InferredShape)
     assert isinstance(explained, InferredShape)
-    assert plain.origins == plain.groups == ()
+    assert (plain.origins, plain.groups) == ((), ())
     assert plain.to_svg() == explained.to_svg()
 
 
