@@ -4,8 +4,8 @@ Invariants:
 
 - This process imports none of the libraries. Each answer of a library comes from a process of its own, so a crash or a
   hang is one answer and does not lose the others.
-- Such a process gets the query and no environment variable except those with which Python finds its packages. It
-  returns no element.
+- Such a process gets only the query, and the environment variables with which Python finds its packages. It returns no
+  element.
 """
 
 import json
@@ -31,15 +31,16 @@ _Answer = dict[str, Any]
 
 RECORDED = Path(__file__).with_name("recorded_reshapes.json")
 
-MAX_ELEMENTS = 1 << 20
+_MAX_ELEMENTS = 1 << 20
 _SECONDS = 60.0  # the first import of a large library takes many seconds
 _VARIABLES = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 _MEANINGS = {True: "a 0 copies a dimension", False: "a 0 is a size"}
 _EPILOG = f"""
 The rules answer first, with the reasons of their rejections. Then numpy, torch, onnxruntime and OpenVINO execute the
-reshape with f32 zeros on the CPU, as far as they are installed in the same environment, each in a process of its own
-that may take {_SECONDS:g} seconds. If a library rejects the reshape, its answer is the class of its error. onnxruntime gets the
-shape as an input of the model. For some shapes, the answers of libraries that are not installed are recorded.
+reshape with f32 zeros on the CPU, as far as they are installed in the same environment. Each answer comes from a
+process of its own, which may take {_SECONDS:g} seconds. If a library rejects the reshape, its answer is the error's
+class. onnxruntime gets SHAPE as an input of the model. For some shapes, the answers of libraries that are not installed
+are recorded.
 
 If SHAPE contains a 0, rules and libraries with special_zero or allowzero have two answers. The exit code is 0, whether
 the answers agree or not.
@@ -102,8 +103,8 @@ def _check_sizes(data: Sequence[int], shape: Sequence[int]) -> None:
     copied = [item or (data[index] if index < len(data) else 1) for index, item in enumerate(shape)]
     for name, dims in (("DATA", data), ("SHAPE", copied)):
         # A 0 counts as 1, because some libraries multiply only the other sizes.
-        if prod(abs(dim) or 1 for dim in dims) > MAX_ELEMENTS:
-            message = f"more than {MAX_ELEMENTS} elements, which is the limit because the reshape is executed"
+        if prod(abs(dim) or 1 for dim in dims) > _MAX_ELEMENTS:
+            message = f"more than {_MAX_ELEMENTS} elements, which is the limit because the reshape is executed"
             raise click.BadParameter(message, param_hint=f"'{name}'")
 
 
