@@ -24,6 +24,7 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "torch.py"
 
 
+@pytest.mark.timeout(900)  # each of the answers is a process, which takes seconds to import a large library
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_installed_library_gives_the_recorded_answers(name: str):
     if find_spec(name) is None:

@@ -4,8 +4,8 @@ Invariants:
 
 - This process imports none of the libraries. Each answer of a library comes from a process of its own, so a crash or a
   hang is one answer and does not lose the others.
-- Such a process gets only the query, and the environment variables with which Python finds its packages. It returns no
-  element.
+- Such a process gets only the query, the environment variables with which Python finds its packages, and `CI`. It
+  returns no element.
 """
 
 import json
