@@ -43,7 +43,7 @@ def deliver(asked: Plan | None = None, limit: int = 0, **how: Any) -> Delivery:
 
 def begin(array: Array = SIX, chunk_bytes: int = 8, shape: Sequence[int] = (3, 2), **how: Any) -> StreamTransfer:
     asked = plan(array, shape)
-    return StreamTransfer(asked, deliver(asked, **how), chunk_bytes)
+    return StreamTransfer(deliver(asked, **how), chunk_bytes)
 
 
 def freeze(array: Array) -> Array:
@@ -179,7 +179,7 @@ def test_stream_copies_the_elements_only_if_they_move_or_have_strides():
     memory = np.zeros(2**18 + 1, np.float32)
     wide, out = np.zeros((2**18, 2), np.float32), np.empty(2**18, np.float32)
     peaks = {
-        name: measure_peak(partial(StreamTransfer, asked, deliver(asked, out=target), 2**16))
+        name: measure_peak(partial(StreamTransfer, deliver(asked, out=target), 2**16))
         for name, array, target in (
             ("row-major", memory[:-1], out),
             ("the same memory", memory[:-1], memory[:-1]),
@@ -246,8 +246,12 @@ def test_stream_of_a_small_array_has_about_eight_chunks(kib: int, sizes: list[in
 
 def test_stream_packs_elements_below_one_byte_chunk_by_chunk():
     asked = plan(np.zeros(2**24, ml_dtypes.uint4), (-1,))
-    stream = StreamTransfer(asked, deliver(asked), 2**16)
+    stream = StreamTransfer(deliver(asked), 2**16)
     assert measure_peak(lambda: all(stream.build_messages())) < 2**19
+
+
+def test_stream_with_a_progress_bar_calls_no_function_of_the_caller():
+    assert [begin(progress=progress).reports_progress for progress in (None, True, print)] == [False, False, True]
 
 
 def test_stream_fills_the_output_and_reports_progress_per_message():

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
     from tensor_reshape.client.arrays import PackedTensor
     from tensor_reshape.client.output_memory import keep_output_memory
+    from tensor_reshape.client.progress import Progress
     from tensor_reshape.client.sync import Client
-    from tensor_reshape.client.transfers import Progress, Transfer
+    from tensor_reshape.client.transfers import Transfer
     from tensor_reshape.wire.servers import Feature, HealthStatus, OperationInfo, ServerInfo, ServerLimits
 
 __all__ = [
@@ -93,7 +94,8 @@ _LATER = {
     "Client": "tensor_reshape.client.sync",
     "PackedTensor": "tensor_reshape.client.arrays",
     "keep_output_memory": "tensor_reshape.client.output_memory",
-    **dict.fromkeys(("Progress", "Transfer"), "tensor_reshape.client.transfers"),
+    "Progress": "tensor_reshape.client.progress",
+    "Transfer": "tensor_reshape.client.transfers",
     **dict.fromkeys(
         ("Feature", "HealthStatus", "OperationInfo", "ServerInfo", "ServerLimits"), "tensor_reshape.wire.servers"
     ),

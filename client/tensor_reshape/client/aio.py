@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, Unpack,
 import grpc
 import grpc.aio
 
-from tensor_reshape.client.arguments import require_special_zero
+from tensor_reshape.client.arguments import check_keywords, require_special_zero
 from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
 from tensor_reshape.client.call_cache import find_query
@@ -34,7 +34,6 @@ from tensor_reshape.client.requests import (
     Target,
     build_infer_shapes,
     build_server_info,
-    check_keywords,
 )
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape

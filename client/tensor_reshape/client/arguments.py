@@ -12,11 +12,11 @@ Invariants:
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from operator import index
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tensor_reshape.rules.dtypes import DataType, find_data_type, format_data_types
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -89,6 +89,27 @@ def require_flag(special_zero: object) -> None:
         raise TypeError(f"special_zero is missing: {_FLAG_MEANING}")
 
 
+def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]) -> None:
+    """Checks that `options` has all keywords. Python itself accepts any keyword for a `TypedDict`.
+
+    Args:
+        method: the name of the method.
+        given: keywords that are not arguments of the method.
+        own: the names of the method's own arguments.
+        options: the `TypedDict` of the other keywords.
+
+    Raises:
+        TypeError: a keyword is unknown. The message has the form of Python's own error and suggests the most similar
+            keyword.
+    """
+    known = options.__annotations__
+    for name in given:
+        if name not in known:
+            nearest = get_close_matches(name, [*own, *known], n=1)
+            hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
+            raise TypeError(f"{method}() got an unexpected keyword argument '{name}'{hint}")
+
+
 def check_flag(special_zero: object) -> bool | None:
     """Returns the flag. The value None is accepted here, because the rules reject it later.
 
@@ -101,7 +122,7 @@ def check_flag(special_zero: object) -> bool | None:
         return special_zero
     require_flag(special_zero)
     if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
-        raise TypeError(f"special_zero is {_show(special_zero)}, not a bool: {_FLAG_MEANING}")
+        raise TypeError(f"special_zero is {show_value(special_zero)}, not a bool: {_FLAG_MEANING}")
     return None if special_zero is None else bool(special_zero)
 
 
@@ -122,7 +143,7 @@ def read_integer(value: object, field: str, place: int | None = None) -> int:
     if is_bool:
         advice = f"{int(value)}"  # type: ignore[call-overload] # raises if it is not a number
     path = field if place is None else f"{field}[{place}]"
-    raise TypeError(f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}")
+    raise TypeError(f"{path} is {show_value(value)}, of the type {type(value).__name__}: write {advice}")
 
 
 def read_integers(items: object, field: str) -> tuple[int, ...]:
@@ -149,7 +170,9 @@ def check_shape(items: object, field: str) -> Iterable[object]:
     """
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
-        raise TypeError(f"{field} is the {kind} {_show(items)}, not a sequence of dims: write a list, such as [2, 3]")
+        raise TypeError(
+            f"{field} is the {kind} {show_value(items)}, not a sequence of dims: write a list, such as [2, 3]"
+        )
     rank = getattr(items, "ndim", 1)
     if isinstance(items, Iterable) and rank == 1:
         return items
@@ -157,7 +180,7 @@ def check_shape(items: object, field: str) -> Iterable[object]:
         raise TypeError(f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list")
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
     advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # checked above
-    raise TypeError(f"{field} is {_show(items)}, not a sequence of dims: write {advice}")
+    raise TypeError(f"{field} is {show_value(items)}, not a sequence of dims: write {advice}")
 
 
 def read_operation(name: object) -> Operation:
@@ -168,7 +191,7 @@ def read_operation(name: object) -> Operation:
     """
     operation = find_operation(name) if isinstance(name, str) else None
     if operation is None:
-        message = f"operation is {_show(name)}; use one of {', '.join(SHAPE_OPERATIONS)}"
+        message = f"operation is {show_value(name)}; use one of {', '.join(SHAPE_OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=name)
     return operation
 
@@ -187,11 +210,11 @@ def read_data_type(value: object, field: str = "data_type") -> DataType:
     if data_type is not None:
         return data_type
     if name is None:
-        raise TypeError(f"{field} is {_show(value)}: write a DataType or its name, such as 'f32' or 'float32'")
+        raise TypeError(f"{field} is {show_value(value)}: write a DataType or its name, such as 'f32' or 'float32'")
     served = format_data_types(frozenset(DataType))
     nearest = get_close_matches(name.lower(), served.split(", "), n=1)
     hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
-    message = f"{field} is {_show(value)}, which is not supported; supported types: {served}{hint}"
+    message = f"{field} is {show_value(value)}, which is not supported; supported types: {served}{hint}"
     raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, field, value=name)
 
 
@@ -220,7 +243,8 @@ def _find_type_name(value: object) -> str | None:
     return str(name).rpartition(".")[2]
 
 
-def _show(value: object) -> str:
+def show_value(value: object) -> str:
+    """Returns a value as code, which is cut if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 

@@ -12,12 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
 from os import PathLike
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.client.arguments import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, check_target
+from tensor_reshape.client.arguments import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, check_keywords, check_target
 from tensor_reshape.client.arrays import Output
 from tensor_reshape.client.call_cache import FAST_OPTIONS, find_call
 from tensor_reshape.client.connections import (
@@ -54,7 +54,6 @@ from tensor_reshape.client.requests import (
     Arguments,
     PreparedCall,
     build_health_check,
-    check_keywords,
     plan_reshape,
 )
 from tensor_reshape.client.retries import Attempts
@@ -68,12 +67,6 @@ from tensor_reshape.wire.servers import HealthStatus
 
 AnyInterceptor = TypeVar("AnyInterceptor")
 AnyChannel = TypeVar("AnyChannel")
-
-MakeTransfer: TypeAlias = Callable[[], StreamTransfer]
-"""A function that returns a new transfer.
-
-Each attempt needs a new transfer, because the received part of a lost stream is not reliable.
-"""
 
 USE_WITH = "use `with Client(...)`, or `async with AsyncClient(...)` in asyncio"
 """The message for a `with` statement of the wrong kind."""
@@ -224,19 +217,22 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
             except CallTimeoutError as error:
                 raise explain_timeout(error, context.deadline.seconds) from error.__cause__
 
-    async def _stream(self, make_transfer: MakeTransfer, context: ClientContext) -> Output:
-        """Makes a stream call, with a new transfer for each attempt."""
+    async def _stream(self, delivery: Delivery, context: ClientContext) -> Output:
+        """Makes a stream call.
+
+        Each attempt needs a new transfer, because the received part of a lost stream is not reliable.
+        """
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
         async def attempt() -> Output:
-            transfer = make_transfer()
+            transfer = StreamTransfer(delivery, self._chunk_bytes)
             try:
                 return await self._exchange_all(transfer, context, attempts)
             except TensorReshapeError as error:
                 pauses = None if self._endpoint.budget.is_closed else transfer.pauses
                 raise advise(error, STREAM_RESHAPE.path, pauses) from error.__cause__
 
-        with context:
+        with context, delivery.follow():
             return await self._repeat(attempt, attempts)
 
     async def _repeat(self, attempt: Callable[[], Coroutine[Any, Any, AnyResult]], attempts: Attempts) -> AnyResult:
@@ -294,8 +290,8 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
             error = _find_better_error(error, self._endpoint, self._settings.options)
         return explain_loss(error, self._endpoint.target)
 
-    def _prepare(self, arguments: Arguments, how: Handover) -> PreparedCall[Output] | MakeTransfer:
-        """Returns the call that executes an operation, or for a stream, the function that creates its transfer.
+    def _prepare(self, arguments: Arguments, how: Handover) -> PreparedCall[Output] | Delivery:
+        """Returns the call that executes an operation, or for a stream, its delivery.
 
         Raises:
             ReshapeError: the error that the server would return.
@@ -312,7 +308,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
         plan = plan_reshape(arguments)
         delivery = Delivery(plan, how, self._inline_max_bytes, device_array)
         if delivery.way == "stream":
-            return lambda: StreamTransfer(plan, delivery, self._chunk_bytes)
+            return delivery
         if delivery.way == "view":
             return plan.build_infer().then(delivery.view)
         return plan.build_inline().then(delivery.land)

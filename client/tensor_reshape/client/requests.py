@@ -13,13 +13,12 @@ Invariants:
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tensor_reshape.client.arguments import check_flag, read_integers
+from tensor_reshape.client.arguments import check_flag, check_keywords, read_integers
 from tensor_reshape.client.arrays import AnyArray, PackedTensor, SupportsDLPack, is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
 from tensor_reshape.client.errors import ResponseError, keep_question
@@ -339,27 +338,6 @@ def build_health_check(service: object) -> PreparedCall[HealthStatus]:
 def build_server_info() -> PreparedCall[ServerInfo]:
     """Returns the ServerInfo call."""
     return PreparedCall(SERVER_INFO.path, b"", partial(decode_answer, decode_server_info))
-
-
-def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]) -> None:
-    """Checks that `options` has all keywords. Python itself accepts any keyword for a `TypedDict`.
-
-    Args:
-        method: the name of the method.
-        given: keywords that are not arguments of the method.
-        own: the names of the method's own arguments.
-        options: the `TypedDict` of the other keywords.
-
-    Raises:
-        TypeError: a keyword is unknown. The message has the form of Python's own error and suggests the most similar
-            keyword.
-    """
-    known = options.__annotations__
-    for name in given:
-        if name not in known:
-            nearest = get_close_matches(name, [*own, *known], n=1)
-            hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
-            raise TypeError(f"{method}() got an unexpected keyword argument '{name}'{hint}")
 
 
 def _encode_item(item: BatchItem) -> bytes | ReshapeError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, Unpack, 
 
 import grpc
 
-from tensor_reshape.client.arguments import check_method, require_special_zero
+from tensor_reshape.client.arguments import check_keywords, check_method, require_special_zero
 from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient, run_now
 from tensor_reshape.client.call_cache import find_query
@@ -36,7 +36,6 @@ from tensor_reshape.client.requests import (
     Target,
     build_infer_shapes,
     build_server_info,
-    check_keywords,
 )
 from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.shapes import InferredShape

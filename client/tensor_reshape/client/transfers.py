@@ -10,7 +10,7 @@ Invariants:
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from math import prod
@@ -19,15 +19,16 @@ from typing import Any, Literal, Required, get_args
 import numpy as np
 import numpy.typing as npt
 
+from tensor_reshape.client.arguments import check_keywords
 from tensor_reshape.client.arrays import NUMPY, Output, find_framework, is_torch_tensor, read_array
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.output_memory import adapt_allocator, take_memory
+from tensor_reshape.client.progress import Progress, check_progress, draw_bar
 from tensor_reshape.client.requests import (
     Expected,
     Plan,
-    check_keywords,
     check_output,
     decode_answer,
     reject_array,
@@ -96,13 +97,6 @@ DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
 For larger arrays, a stream is faster and needs less memory.
 """
 
-Progress = Callable[[int, int], None]
-"""A function that takes the number of bytes that have arrived, and the total.
-
->>> array = client.reshape(np.zeros(6), [2, 3], special_zero=False, progress=print)
-48 48
-"""
-
 Way = Literal["auto", "inline", "stream", "view"]
 
 # A stream of a small array has about eight chunks, because the client and the server work on different chunks at the
@@ -134,9 +128,10 @@ class Transfer(CallOptions, total=False):
         writable: whether the output must be writable. Default: read-only. With this option, the SDK copies an inline
             output, but not the output of a stream. With the transfer mode "view", the output shares the memory of your
             own array.
-        progress: a function that is called with the number of bytes that have arrived, and the total. If a stream is
-            lost and sent again, the number starts from 0 again. An exception in the function ends the call. Elements of
-            a packed type count with their packed size.
+        progress: True draws a progress bar on standard error while a stream runs, if standard error is a terminal, and
+            removes the bar at the end. A function is called with the number of bytes that have arrived, and the total.
+            If a stream is lost and sent again, the number starts from 0 again. An exception in the function ends the
+            call. Elements of a packed type count with their packed size.
 
     >>> array = np.arange(6.0)
     >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
@@ -147,7 +142,7 @@ class Transfer(CallOptions, total=False):
     copy: Literal["if_needed", "never"]
     out: Any
     writable: bool
-    progress: Progress | None
+    progress: Progress | bool | None
 
 
 class Handover(Transfer, total=False):
@@ -183,6 +178,7 @@ class Delivery:
 
     Attributes:
         way: "inline", "stream" or "view".
+        plan: the planned call.
     """
 
     def __init__(
@@ -193,17 +189,19 @@ class Delivery:
         For an array on a device, the plan has its stand-in, and the way is "view".
 
         Raises:
-            TypeError: `how` has an unknown key, or the framework of `like` does not have the element type.
+            TypeError: `how` has an unknown key, `progress` is neither a function nor a bool, or the framework of `like`
+                does not have the element type.
             ValueError: options contradict each other, the transfer is unknown, or `out` does not match the output.
         """
         check_keywords(plan.question.operation.name, how, _KEYWORDS, Handover)
-        self._plan = plan
+        self.plan = plan
         self._device_array = device_array
         self._framework = find_framework(None if plan.is_of_bytes else how.get("like"), plan.data_type)
         self._is_writable = how.get("writable", False) or not self._framework.takes_read_only
         self._given_out = how.get("out")
         self._out = _read_out(self._given_out)
-        self._progress = how.get("progress")
+        self._progress = check_progress(how.get("progress"))
+        self._draws_bar = how.get("progress") is True
         self._copy = how.get("copy", "if_needed")
         self.way = how.get("transfer", "auto")
         message = self._find_contradiction(how)
@@ -217,7 +215,7 @@ class Delivery:
         """Converts an output that arrived in one message to the result for the caller."""
         if self._out is not None:
             self._out[...] = output  # only an inline output is copied, because a stream writes into `out` directly
-        self.report(self._plan.dense_bytes, self._plan.dense_bytes)
+        self.report(self.plan.dense_bytes, self.plan.dense_bytes)
         return self.hand_over(output)
 
     def hand_over(self, output: Array) -> Output:
@@ -234,7 +232,7 @@ class Delivery:
             # Only this array object becomes read-only. If this array object is a view of the caller's array, the
             # caller's array stays writable.
             output.flags.writeable = False
-        return self._plan.present(output) if self._plan.is_of_bytes else self._framework.present(output)
+        return self.plan.present(output) if self.plan.is_of_bytes else self._framework.present(output)
 
     def view(self, dims: InferredShape) -> Output:
         """Returns the caller's array with the shape that the server has inferred. The bytes of the array are unchanged.
@@ -246,14 +244,14 @@ class Delivery:
                 represent it.
         """
         # the output dims can differ from the planned dims, for example, if the server's version has other rules
-        if dims != self._plan.dims:
-            raise reject_shape(dims, self._plan.dims)
+        if dims != self.plan.dims:
+            raise reject_shape(dims, self.plan.dims)
         if self._device_array is not None:
-            return self._device_array.view(self._plan.dims, copies=self._copy != "never")
-        if self._plan.is_of_bytes:
-            return self.hand_over(self._plan.array)
+            return self._device_array.view(self.plan.dims, copies=self._copy != "never")
+        if self.plan.is_of_bytes:
+            return self.hand_over(self.plan.array)
         try:
-            viewed: Array = np.reshape(self._plan.array, self._plan.dims, copy=False)
+            viewed: Array = np.reshape(self.plan.array, self.plan.dims, copy=False)
         except ValueError:
             viewed = self._reshape_copy()
         return self.hand_over(viewed)
@@ -268,11 +266,11 @@ class Delivery:
             return self._out
         try:
             # Frameworks accept an array with this alignment. The stream writes to every byte of it.
-            dims, dtype = self._plan.memory_dims, self._dtype
+            dims, dtype = self.plan.memory_dims, self._dtype
             memory = take_memory(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES)
             return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)
         except ValueError:
-            raise reject_array(self._plan.dims) from None
+            raise reject_array(self.plan.dims) from None
 
     @cached_property
     def source(self) -> npt.NDArray[np.uint8]:
@@ -282,14 +280,23 @@ class Delivery:
         begin at the same address and have the same order, each output chunk overwrites only its own input, with the
         same bytes.
         """
-        array, out = self._plan.array, self._out
+        array, out = self.plan.array, self._out
         moved = out is not None and np.may_share_memory(array, out) and array.ctypes.data != out.ctypes.data
         return view_bytes(array.astype(self._dtype, order="C", copy=moved))
+
+    @contextmanager
+    def follow(self) -> Iterator[None]:
+        """Draws a progress bar during all attempts to send a stream, if the caller wants a bar."""
+        if not self._draws_bar:
+            yield
+            return
+        with draw_bar(self.plan.dense_bytes) as self._progress:
+            yield
 
     @property
     def reports_progress(self) -> bool:
         """Whether the caller has passed a function for the progress."""
-        return self._progress is not None
+        return self._progress is not None and not self._draws_bar
 
     def report(self, arrived: int, total: int) -> None:
         """Reports progress to the caller."""
@@ -298,10 +305,10 @@ class Delivery:
 
     @property
     def _dtype(self) -> np.dtype[np.generic]:
-        return DTYPES[self._plan.memory_type]
+        return DTYPES[self.plan.memory_type]
 
     def _reshape_copy(self) -> Array:
-        array, dims = self._plan.array, self._plan.dims
+        array, dims = self.plan.array, self.plan.dims
         if self._copy == "never":
             raise reject_view(dims, array.strides)
         try:
@@ -343,7 +350,7 @@ class Delivery:
             "out cannot be used with like, because the call returns out: remove like": has_out
             and framework is not NUMPY,
             "out, writable and like cannot be used with a PackedTensor, which no array can hold: remove them": (
-                self._plan.is_of_bytes and (has_out or writable or how.get("like") is not None)
+                self.plan.is_of_bytes and (has_out or writable or how.get("like") is not None)
             ),
             f"arrays of {framework.name} are never writable: remove writable or like": (
                 framework.is_immutable and writable
@@ -351,7 +358,7 @@ class Delivery:
             f'copy="never" cannot be used with {framework.name}, which may copy the memory: remove copy or like': (
                 framework.is_immutable and self._copy == "never"
             ),
-            f"out must be a writable row-major array of {self._dtype} with the shape {list(self._plan.dims)}": (
+            f"out must be a writable row-major array of {self._dtype} with the shape {list(self.plan.dims)}": (
                 not self._fits(self._out)
             ),
         }
@@ -360,7 +367,7 @@ class Delivery:
     def _fits(self, out: Array | None) -> bool:
         if out is None:
             return True
-        right = out.dtype == self._dtype and out.shape == self._plan.dims
+        right = out.dtype == self._dtype and out.shape == self.plan.dims
         # The output must be contiguous, because only contiguous memory can be filled as bytes.
         return right and out.flags.c_contiguous and out.flags.writeable
 
@@ -375,9 +382,9 @@ class StreamTransfer:
         reports_progress: whether `receive` calls a function of the caller.
     """
 
-    def __init__(self, plan: Plan, delivery: Delivery, max_chunk_bytes: int) -> None:
+    def __init__(self, delivery: Delivery, max_chunk_bytes: int) -> None:
         """Prepares the call. If the array has strides, the first attempt copies its elements into contiguous memory."""
-        self._plan = plan
+        plan = self._plan = delivery.plan
         self._delivery = delivery
         self._chunk_bytes = min(max_chunk_bytes, _choose_chunk_bytes(plan.dense_bytes))
         self.output = delivery.make_output()

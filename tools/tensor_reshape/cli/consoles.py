@@ -1,4 +1,4 @@
-"""Decides whether output is plain text, or is drawn with colours, tables and progress bars. Draws the progress bars.
+"""Decides whether output is plain text, or is drawn with colours, tables and progress bars.
 
 - Output to a pipe, a file or a dumb terminal is plain text, which other programs read. Plain text is the same in every
   release, and writing it does not import rich. If FORCE_COLOR is set, output to a pipe or a file is drawn as on a
@@ -7,16 +7,13 @@
 """
 
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TextIO
+
+from tensor_reshape.client.progress import Progress, draw_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Advance = Callable[[int, int], None]
-"""A function that takes the number of bytes that have arrived, and the total."""
 
 LEAST_BYTES = 16 * 1024 * 1024
 """The smallest transfer with a bar. Smaller transfers end before a user could read the bar."""
@@ -34,25 +31,6 @@ def find_console(stream: TextIO) -> "Console | None":
     return None if console.is_dumb_terminal or not console.is_terminal else console
 
 
-@contextmanager
-def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
-    """Draws a progress bar on standard error during the block.
-
-    The block gets a function that updates the bar, or None if there is no bar.
-    """
-    console = find_console(sys.stderr) if wanted and size >= LEAST_BYTES else None
-    # A log file gets no progress bar, even if FORCE_COLOR is set.
-    if console is None or not console.is_terminal or not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress  # noqa: PLC0415 - plain output does not need it
-
-    columns = (
-        progress.BarColumn(bar_width=None),
-        progress.DownloadColumn(binary_units=True),
-        progress.TransferSpeedColumn(),
-        progress.TimeRemainingColumn(),
-    )
-    with progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=size)
-        yield lambda arrived, total: bar.update(task, completed=arrived, total=total)
+def draw_progress(size: int, *, wanted: bool) -> AbstractContextManager[Progress | None]:
+    """Draws a progress bar on standard error during the block; see `draw_bar`. A small transfer has no bar."""
+    return draw_bar(size) if wanted and size >= LEAST_BYTES else nullcontext()

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from tensor_reshape.cli.consoles import Advance, draw_progress
+from tensor_reshape.cli.consoles import draw_progress
 from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
 from tensor_reshape.cli.sources import Location, OpenArray, open_bytes, open_source, read_location
-from tensor_reshape.client import CallTimeoutError, PackedTensor
+from tensor_reshape.client import CallTimeoutError, PackedTensor, Progress
 from tensor_reshape.client.arguments import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.requests import Arguments, plan_reshape
 from tensor_reshape.rules.dtypes import DataType
@@ -102,7 +102,7 @@ class ArrayFiles:
 
 
 def _fill(
-    call: Callable[..., Array], source: OpenArray, advance: Advance | None, out: Array | None, give_back: GiveBack
+    call: Callable[..., Array], source: OpenArray, advance: Progress | None, out: Array | None, give_back: GiveBack
 ) -> Array:
     """Makes the call.
 
