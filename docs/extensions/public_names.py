@@ -1,7 +1,7 @@
 """What the reference of Python calls things by: the names that users import and write.
 
 - What is documented as `tensor_reshape.client.Dim` is found by where it is defined as well, so that signatures link.
-- A union with a name is written by its name: `ArrayLike` of numpy, `DimLike`.
+- A union with a name is written by its name: `ArrayLike` of numpy, `DimLike`, `OperationName`.
 """
 
 from typing import Any
@@ -14,13 +14,14 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import stringify_annotation
 
-from tensor_reshape.client import DimLike
+from tensor_reshape.client import DimLike, OperationName
 
 PUBLIC = "tensor_reshape.client"
 _NAMES: dict[Any, str] = {
     ArrayLike: "~numpy.typing.ArrayLike",
     NDArray[np.generic]: "~numpy.ndarray",
     DimLike: f"~{PUBLIC}.DimLike",
+    OperationName: f"~{PUBLIC}.OperationName",
 }
 
 

@@ -19,6 +19,7 @@ from tensor_reshape.client import (
     Reason,
     ShapeQuery,
     infer_locally,
+    infer_shape_locally,
 )
 from tensor_reshape.client.arguments import check_target, read_data_type, read_integers, read_operation
 from tensor_reshape.rules.operations import OPERATIONS
@@ -125,7 +126,14 @@ def test_shape_query_without_special_zero_is_rejected_on_creation():
         ShapeQuery(data_shape=[6], shape=[6])  # type: ignore[call-arg] # type checkers also report it
 
 
-@pytest.mark.parametrize("function", [Client.reshape, AsyncClient.infer_shape, ShapeQuery], ids=lambda it: it.__name__)
+def test_local_inference_without_special_zero_explains_the_flag():
+    with pytest.raises(TypeError, match=MISSING):
+        infer_shape_locally([6], [6])  # type: ignore[call-arg] # type checkers also report it
+
+
+@pytest.mark.parametrize(
+    "function", [Client.reshape, AsyncClient.infer_shape, ShapeQuery, infer_shape_locally], ids=lambda it: it.__name__
+)
 def test_python_help_shows_that_special_zero_is_required(function: Callable[..., object]):
     assert "special_zero: bool = required" in str(inspect.signature(function))
 

@@ -18,18 +18,20 @@ def test_all_exported_names_of_the_client_package_exist():
     assert [name for name in sdk.__all__ if not hasattr(sdk, name)] == []
 
 
-def test_infer_locally_imports_only_the_standard_library():
+def test_local_inference_imports_only_the_standard_library():
     assert run(
         "import sys",
-        "from tensor_reshape.client import Dim, InvalidRequestError, Reason, ShapeQuery, infer_locally",
+        "from tensor_reshape.client import Dim, InvalidRequestError, Reason, ShapeQuery",
+        "from tensor_reshape.client import OperationName, infer_locally, infer_shape_locally",
         "queries = [ShapeQuery(data_shape=['N', 4], shape=[n, -1], special_zero=True, explain=True) for n in (0, 3)]",
         "queries.append(ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False))",
         "print(*infer_locally(queries)[:2], infer_locally(queries)[2].reason)",
+        "print(infer_shape_locally([6], [2, -1], special_zero=False))",
         f"print([name for name in {HEAVY} if name in sys.modules])",
         # Names of other modules do not need grpc, either.
         "from tensor_reshape.client import HealthStatus, PackedTensor, Progress, ServerInfo, Transfer",
         "print('grpc' in sys.modules)",
-    ) == ["[N, 4] [3, 4*N/3] NOT_DIVISIBLE", "[]", "False"]
+    ) == ["[N, 4] [3, 4*N/3] NOT_DIVISIBLE", "[2, 3]", "[]", "False"]
 
 
 def test_drawings_are_imported_when_a_result_is_drawn(server: ServerProcess):

@@ -1,5 +1,6 @@
 """The arguments of queries, which are parsed before anything is sent."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ from tensor_reshape.client import (
     Client,
     Dim,
     DimLike,
+    InferredShape,
     Interval,
     InvalidRequestError,
     Reason,
     ReshapeError,
     ShapeQuery,
+    infer_shape_locally,
 )
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_dims, split_queries
 from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
@@ -104,3 +107,31 @@ def test_shape_with_too_many_dims_is_rejected_before_it_is_read(operation: Opera
         read_dims(["?"] * count, "shape", operation)
     error = caught.value
     assert (error.reason, error.field, error.metadata["rank"]) == (reason, "shape", str(count))
+
+
+# data_shape, shape, other arguments
+SINGLE_QUERIES: dict[str, tuple[list[DimLike] | None, list[DimLike] | None, dict[str, Any]]] = {
+    "names": (["N", "C", 4], [0, -1], {}),
+    "an unknown rank": (None, [3, -1], {}),
+    "an expected shape": ([(2, 8), None], [-1, 4], {"expected_shape": [6, None]}),
+    "a broken rule": ([2, 3], [4, -1], {"explain": True}),
+    "an unexpected shape": ([2, 3], [6], {"expected_shape": [7]}),
+    "an unsupported type": ([6], [6], {"data_type": "f64"}),
+    "a large rank": ([1] * 13, [1], {}),
+    "a large number": ([2**64], [-1], {"operation": "reshape"}),
+    "a wrong operation": ([6], [6], {"operation": "transpose"}),
+    "a wrong dim": (["N*"], [6], {}),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_QUERIES)
+def test_local_query_has_the_result_or_error_of_a_client(client: Client, name: str):
+    assert describe_result(infer_shape_locally, name) == describe_result(client.infer_shape, name)
+
+
+def describe_result(infer: Callable[..., InferredShape], name: str) -> Mapping[str, object]:
+    data, shape, options = SINGLE_QUERIES[name]
+    try:
+        return infer(data, shape, special_zero=True, **options).to_json()
+    except ReshapeError as error:
+        return {name: getattr(error, name) for name in ("__class__", "reason", "message", "field", "metadata")}

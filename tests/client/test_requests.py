@@ -1,5 +1,7 @@
 """Checks before anything is sent, results that callers get for responses, and errors for invalid responses."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from tensor_reshape.client import (
     ResponseError,
     ShapeQuery,
     TensorReshapeError,
+    infer_shape_locally,
 )
 from tensor_reshape.client.requests import (
     Arguments,
@@ -63,6 +66,14 @@ def test_unknown_keyword_argument_error_suggests_the_nearest_name(kind: str):
                 getattr(client, method)(*KEYWORDS[method][0], **{wrong: None})
         with pytest.raises(TypeError, match="data_from"):  # only queries of a batch have it
             client.infer_shape([6], [6], data_from=0)
+
+
+def test_local_inference_accepts_no_options_of_calls_and_batches():
+    for wrong, hint in (("operatoin", r"\. Did you mean 'operation'\?"), ("timeout", ""), ("data_from", ".*")):
+        infer: Any = infer_shape_locally
+        text = rf"^infer_shape_locally\(\) got an unexpected keyword argument '{wrong}'{hint}$"
+        with pytest.raises(TypeError, match=text):
+            infer([6], [6], special_zero=False, **{wrong: None})
 
 
 def plan(operation: Operation = STATIC_RESHAPE, array: Array = SIX, shape: Target = (3, 2)) -> Plan:

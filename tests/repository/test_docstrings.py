@@ -47,7 +47,7 @@ def list_docstrings() -> Iterator[tuple[str, str]]:
 
 def list_aliases() -> Iterator[tuple[str, str]]:
     """Yields the names of types that have no docstring, with the strings that follow them."""
-    for path in (ROOT / "client/tensor_reshape/client").glob("*.py"):
+    for path in (*ROOT.glob("client/tensor_reshape/client/*.py"), *ROOT.glob("core/tensor_reshape/rules/*.py")):
         for node, text in pairwise(ast.parse(path.read_text()).body):
             names = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
             if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):

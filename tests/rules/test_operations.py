@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
+from typing import get_args
 
 import pytest
 
@@ -17,6 +18,7 @@ from tensor_reshape.rules.operations import (
     SHAPE_OPERATIONS,
     STATIC_RESHAPE,
     Operation,
+    OperationName,
     check_data_type,
     check_rank,
     check_shape_data_type,
@@ -68,6 +70,10 @@ def test_data_type_error_lists_supported_types_and_a_suitable_operation():
     with pytest.raises(InvalidRequestError) as caught:
         check_data_type(STATIC_RESHAPE, DataType.F64)
     assert caught.value.metadata == {"data_type": "f64", "admitted": "f16, bf16, f32"}
+
+
+def test_type_of_operation_names_lists_all_operations():
+    assert get_args(OperationName) == tuple(SHAPE_OPERATIONS)
 
 
 def test_operation_is_found_by_every_usual_spelling():

@@ -5,7 +5,7 @@
 Both give the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the
 call. A `ServiceError` or a subclass means that the call has no result, and no rule or limit rejected it.
 
-Importing this package and calling `infer_locally` need only the standard library. Other names, such as the clients,
+Importing this package and inferring shapes locally need only the standard library. Other names, such as the clients,
 import gRPC and numpy on first use.
 """
 
@@ -20,7 +20,7 @@ from tensor_reshape.client.errors import (
     UnavailableError,
 )
 from tensor_reshape.client.experiments import use_fast_polling
-from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally, infer_shape_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
@@ -34,6 +34,7 @@ from tensor_reshape.rules.errors import (
     TensorReshapeError,
     UnauthenticatedError,
 )
+from tensor_reshape.rules.operations import OperationName
 from tensor_reshape.rules.questions import DimGroup, Kind, Origin
 from tensor_reshape.runtime.lazy_imports import build_getters
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Transfer
     from tensor_reshape.wire.servers import Feature, HealthStatus, OperationInfo, ServerInfo, ServerLimits
+
+    __version__: str
 
 __all__ = [
     "AsyncClient",
@@ -67,6 +70,7 @@ __all__ = [
     "Kind",
     "LimitError",
     "OperationInfo",
+    "OperationName",
     "Origin",
     "PackedTensor",
     "PermissionDeniedError",
@@ -85,11 +89,13 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "infer_locally",
+    "infer_shape_locally",
     "keep_output_memory",
     "use_fast_polling",
 ]
 
 _LATER = {
+    "__version__": "tensor_reshape.client.version",
     "AsyncClient": "tensor_reshape.client.aio",
     "Client": "tensor_reshape.client.sync",
     "PackedTensor": "tensor_reshape.client.arrays",

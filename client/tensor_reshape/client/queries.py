@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, Unpack
 
 from tensor_reshape.client.arguments import (
     DataTypeLike,
     check_flag,
+    check_keywords,
     check_shape,
     read_data_type,
     read_integer,
@@ -42,7 +43,7 @@ from tensor_reshape.rules.dims import (
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.operations import Operation, check_rank
+from tensor_reshape.rules.operations import Operation, OperationName, check_rank
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
@@ -81,7 +82,7 @@ class ShapeOptions(TypedDict, total=False):
     InferredShape([6])
     """
 
-    operation: str
+    operation: OperationName
     expected_shape: Sequence[DimLike] | None
     data_type: DataTypeLike | None
     explain: bool
@@ -111,7 +112,7 @@ class ShapeQuery:
     data_shape: Sequence[DimLike] | None = None
     shape: Sequence[DimLike] | None = None
     special_zero: bool  # `__post_init__` checks that this required field has a value
-    operation: str = "static_reshape"
+    operation: OperationName = "static_reshape"
     expected_shape: Sequence[DimLike] | None = None
     data_type: DataTypeLike | None = None
     explain: bool = False
@@ -144,6 +145,36 @@ def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | Reshape
     """
     items = [try_query(query) for query in _check_queries(queries)]
     return wrap_answers(answer_batch(items), items)
+
+
+@require_special_zero
+def infer_shape_locally(
+    data_shape: Sequence[DimLike] | None,
+    shape: Sequence[DimLike] | None,
+    *,
+    special_zero: bool,
+    **more: Unpack[ShapeOptions],
+) -> InferredShape:
+    """Infers the output shape of an operation in this process, by the same rules as a server.
+
+    Args:
+        data_shape: the known part of the input shape. None means that nothing is known about the input shape.
+        shape: the known part of the requested shape. None means that nothing is known about the requested shape.
+        special_zero: whether a 0 in `shape` copies the input dimension at the same index.
+        **more: see `ShapeOptions`.
+
+    Raises:
+        ReshapeError: the error that `Client.infer_shape` raises.
+        TypeError: an argument is missing or has a wrong type.
+
+    >>> infer_shape_locally(["N", "C", 4], [0, -1], special_zero=True)
+    InferredShape([N, 4*C])
+    """
+    check_keywords("infer_shape_locally", more, ("data_shape", "shape", "special_zero"), ShapeOptions)
+    (answer,) = infer_locally([ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)])
+    if isinstance(answer, ReshapeError):
+        raise answer
+    return answer
 
 
 def wrap_answers(

@@ -5,10 +5,20 @@ for which the service only infers shapes.
 """
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tensor_reshape.rules.dtypes import GRAPH_FLOATS, INTEGERS, NOT_IN_ONNX, DataType, format_data_types
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
+
+OperationName: TypeAlias = Literal["static_reshape", "dynamic_reshape", "reshape", "onnx_reshape"]
+"""The name of an operation of a shape query.
+
+The SDK also accepts other spellings at run time, such as "Reshape-1", but type checkers accept only these.
+
+>>> client.infer_shape((0, 4), (-1, 0), special_zero=True, operation="reshape")
+InferredShape([0, 4])
+"""
 
 
 # Operations are compared by identity (`eq=False`). Operations are parts of cache keys, and hashing all their fields
@@ -26,7 +36,7 @@ class Operation:
         copies_cancel: whether the copied dims are removed from both volumes before the -1 is computed.
     """
 
-    name: str
+    name: OperationName
     data_types: frozenset[DataType]
     shape_data_types: frozenset[DataType]
     max_rank: int | None
@@ -79,10 +89,12 @@ ONNX_RESHAPE = Operation(
 attribute `allowzero`. ONNX divides the number of elements by all other dims, so a copied 0 makes a -1 impossible.
 """
 
-OPERATIONS = {operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)}
+OPERATIONS: dict[str, Operation] = {
+    operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)
+}
 """The operations that the service executes, by name."""
 
-SHAPE_OPERATIONS = {**OPERATIONS, ONNX_RESHAPE.name: ONNX_RESHAPE}
+SHAPE_OPERATIONS: dict[str, Operation] = {**OPERATIONS, ONNX_RESHAPE.name: ONNX_RESHAPE}
 """The operations of shape queries, by name."""
 
 _BY_LETTERS = {name.replace("_", ""): operation for name, operation in SHAPE_OPERATIONS.items()}

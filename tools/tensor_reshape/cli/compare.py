@@ -109,7 +109,8 @@ def _check_sizes(data: Sequence[int], shape: Sequence[int]) -> None:
 
 
 def _apply_rules(data: Sequence[int], shape: Sequence[int]) -> Iterator[_Answer]:
-    choices = [(name, zero) for name in SHAPE_OPERATIONS for zero in ((True, False) if 0 in shape else (False,))]
+    names = [operation.name for operation in SHAPE_OPERATIONS.values()]
+    choices = [(name, zero) for name in names for zero in ((True, False) if 0 in shape else (False,))]
     queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=zero, operation=name) for name, zero in choices]
     for (name, zero), result in zip(choices, infer_locally(queries), strict=True):
         if isinstance(result, ReshapeError):

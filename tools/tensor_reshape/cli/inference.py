@@ -12,9 +12,10 @@ import click
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.options import JSON_OPTION, Connection, connection_options
 from tensor_reshape.cli.parameter_types import OPERATION_NAME, PartialDims, PartialShape
-from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally, infer_shape_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.errors import escape_unprintable
+from tensor_reshape.rules.operations import OperationName
 
 if TYPE_CHECKING:
     from tensor_reshape.client import Client
@@ -97,7 +98,8 @@ def _build_query(
     shape: PartialShape | None,
     special_zero: bool | None,
     expect: PartialShape | None,
-    **options: object,
+    operation: OperationName | None,
+    explain: bool,
 ) -> ShapeQuery:
     if data is None or shape is None or special_zero is None:
         missing = "--data" if data is None else "--shape" if shape is None else "--special-zero or --no-special-zero"
@@ -107,8 +109,8 @@ def _build_query(
         shape=shape.dims,
         special_zero=special_zero,
         expected_shape=None if expect is None else expect.dims,
-        operation=str(options["operation"] or "static_reshape"),
-        explain=bool(options["explain"]),
+        operation=operation or "static_reshape",
+        explain=explain,
     )
 
 
@@ -122,12 +124,8 @@ def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
 
 
 def _infer(query: ShapeQuery, client: "Client | None") -> InferredShape:
-    if client is None:
-        (answer,) = infer_locally([query])
-        if isinstance(answer, ReshapeError):
-            raise answer
-        return answer
-    return client.infer_shape(
+    infer_shape = infer_shape_locally if client is None else client.infer_shape
+    return infer_shape(
         query.data_shape,
         query.shape,
         special_zero=query.special_zero,

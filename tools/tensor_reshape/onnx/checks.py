@@ -44,6 +44,7 @@ from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, l
 from tensor_reshape.rules.dims import AnyDim, Interval
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import MAX_RANK
+from tensor_reshape.rules.operations import OperationName
 
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
@@ -269,7 +270,7 @@ def _infer_in_rounds(
     raise ModelError(message)
 
 
-def _build_query(node: ReshapeNode, params: DimParams, operation: str) -> ShapeQuery:
+def _build_query(node: ReshapeNode, params: DimParams, operation: OperationName) -> ShapeQuery:
     is_linked = node.data_from is not None and (node.data is None or any(map(params.is_open, node.data)))
     return ShapeQuery(
         data_shape=None if is_linked else node.data,

@@ -21,6 +21,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from tensor_reshape.rules.dims import Interval
 from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.rules.operations import OperationName
 
 ModelLike: TypeAlias = onnx.ModelProto | bytes | str | Path
 
@@ -46,7 +47,7 @@ class ModelSource(NamedTuple):
     """
 
     model: onnx.ModelProto
-    operation: str = "onnx_reshape"
+    operation: OperationName = "onnx_reshape"
     bounds: Mapping[str, Interval] = MappingProxyType({})
     note: str = ""
 
