@@ -57,8 +57,8 @@ def test_large_stream_and_largest_message_pass_a_proxy_unchanged(client: Client)
     output = client.reshape(array, [-1, 2], special_zero=False, transfer="stream", timeout=120)
     assert np.array_equal(output.reshape(-1), array)
     message = np.arange(1 << 22, dtype=np.float32)
-    output = client.reshape(message, [2, -1], special_zero=False, transfer="inline")
-    assert np.array_equal(output.reshape(-1), message)
+    rows = client.reshape(message, [2, -1], special_zero=False, transfer="inline")
+    assert np.array_equal(rows.reshape(-1), message)
 
 
 def test_proxies_forward_error_details_except_haproxy_on_streams(proxy: Proxy, client: Client, address: str):

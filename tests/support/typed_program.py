@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+import tensor_reshape.client as sdk
 from tensor_reshape.client import (
     AsyncClient,
     Client,
@@ -20,6 +21,7 @@ from tensor_reshape.client import (
     HealthStatus,
     InferredShape,
     LimitError,
+    OperationName,
     Origin,
     PackedTensor,
     Progress,
@@ -29,25 +31,32 @@ from tensor_reshape.client import (
     ShapeQuery,
     TensorReshapeError,
     infer_locally,
+    infer_shape_locally,
 )
 from tensor_reshape.testing import ReshapeServer, run_server
 
 Array = npt.NDArray[np.generic]
+Floats = npt.NDArray[np.float32]
 
 
-def reshape(client: Client, images: npt.NDArray[np.float32], packed: PackedTensor, report: Progress) -> None:
-    assert_type(client.static_reshape(images, [0, -1], special_zero=True), Array)
-    assert_type(client.static_reshape(images, (0, -1), special_zero=True, timeout=5, request_id="job-7"), Array)
-    assert_type(client.dynamic_reshape(images, np.array([6], np.int32), special_zero=False), Array)
-    assert_type(client.reshape(images, [6], special_zero=False, transfer="stream", progress=report), Array)
+def reshape(client: Client, images: Floats, packed: PackedTensor, report: Progress) -> None:
+    assert_type(client.static_reshape(images, [0, -1], special_zero=True), Floats)
+    assert_type(client.static_reshape(images, (0, -1), special_zero=True, timeout=5, request_id="job-7"), Floats)
+    assert_type(client.dynamic_reshape(images, np.array([6], np.int32), special_zero=False), Floats)
+    assert_type(client.reshape(images, [6], special_zero=False, transfer="stream", progress=report), Floats)
+    assert_type(client.reshape(images, [6], special_zero=False, out=images, progress=True), Floats)
+    assert_type(client.reshape(np.zeros((2, 3)), [6], special_zero=False), npt.NDArray[np.float64])
     assert_type(client.reshape([[1, 2], [3, 4]], [4], special_zero=False, expected_shape=[None]), Array)
     assert_type(client.reshape(packed, [6], special_zero=False), PackedTensor)
-    assert_type(client.reshape(images, [6], special_zero=False, writable=True, like=None), Array)
-    assert_type(client.reshape(images, images, special_zero=False, like=images), npt.NDArray[np.float32])
+    assert_type(client.reshape(images, [6], special_zero=False, writable=True, like=None), Floats)
+    assert_type(client.reshape(np.zeros(6), images, special_zero=False, like=images), npt.NDArray[np.float64])
+    assert_type(client.reshape([1, 2], [2], special_zero=False, like=images), Array)
+    assert_type(client.submit(client.static_reshape, images, [6], special_zero=False), Future[Floats])
     client.reshape(packed, [6], special_zero=False, like=images)  # type: ignore[call-overload]
     client.reshape(images, [6])  # type: ignore[call-overload]
     client.reshape(images, ["6"], special_zero=False)  # type: ignore[list-item]
     client.reshape(images, [6], special_zero=False, transfer="streams")  # type: ignore[call-overload]
+    client.reshape(images, [6], special_zero=False, progress="yes")  # type: ignore[call-overload]
 
 
 def infer(client: Client) -> None:
@@ -59,17 +68,23 @@ def infer(client: Client) -> None:
     assert_type(inferred.conditions, tuple[Condition, ...])
     for data_type in (DataType.F32, "f32", np.float32, np.dtype(np.float32), ml_dtypes.bfloat16):
         client.infer_shape((6,), (-1,), special_zero=False, data_type=data_type, operation="reshape")
+    assert_type(infer_shape_locally(["N", 6], (-1,), special_zero=False, operation="onnx_reshape"), InferredShape)
     client.infer_shape((6,), (-1,))  # type: ignore[call-arg]
+    infer_shape_locally((6,), (-1,))  # type: ignore[call-arg]
+    infer_shape_locally((6,), (-1,), special_zero=False, timeout=5)  # type: ignore[call-arg]
+    client.infer_shape((6,), (-1,), special_zero=False, operation="Reshape-1")  # type: ignore[arg-type]
     client.infer_shape(6, (-1,), special_zero=False)  # type: ignore[arg-type]
 
 
-def ask(client: Client, queries: list[ShapeQuery]) -> None:
+def ask(client: Client, queries: list[ShapeQuery], operation: OperationName) -> None:
     assert_type(client.infer_shapes(queries), list[InferredShape | ReshapeError])
     assert_type(infer_locally(query for query in queries), list[InferredShape | ReshapeError])
     assert_type(client.submit(client.infer_shape, (6,), (-1,), special_zero=False), Future[InferredShape])
     assert_type(client.check_health(), HealthStatus)
     assert_type(client.server_info(), ServerInfo)
+    ShapeQuery(data_shape=(6,), shape=(-1,), special_zero=False, operation=operation)
     ShapeQuery(data_shape=(6,), shape=(-1,))  # type: ignore[call-arg]
+    ShapeQuery(data_shape=(6,), shape=(-1,), special_zero=False, operation="transpose")  # type: ignore[arg-type]
     infer_locally(queries[0])  # type: ignore[arg-type]
 
 
@@ -83,7 +98,7 @@ def handle(error: TensorReshapeError) -> None:
 
 
 async def wait(client: AsyncClient, packed: PackedTensor) -> None:
-    assert_type(await client.reshape(np.zeros(6), [2, 3], special_zero=False), Array)
+    assert_type(await client.reshape(np.zeros(6), [2, 3], special_zero=False), npt.NDArray[np.float64])
     assert_type(await client.reshape(packed, [6], special_zero=False), PackedTensor)
     assert_type(await client.infer_shape((6,), (-1,), special_zero=False), InferredShape)
 
@@ -92,3 +107,4 @@ def run() -> None:
     with run_server("--drain-seconds", "0") as server, Client(server.address) as client:
         assert_type(server, ReshapeServer)
         infer(client)
+        assert_type(sdk.__version__, str)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeAlias, Unpack,
 
 import grpc
 import grpc.aio
+import numpy.typing as npt
 
 from tensor_reshape.client.arguments import check_keywords, require_special_zero
-from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
+from tensor_reshape.client.arrays import AnyArray, Element, Like, LikeNumpy, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient
 from tensor_reshape.client.call_cache import find_query
 from tensor_reshape.client.connections import TIME_IS_UP, advise, build_error
@@ -123,7 +124,11 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
     @overload
     async def static_reshape(
-        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+        self, array: npt.NDArray[Element], shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> npt.NDArray[Element]: ...
+    @overload
+    async def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
     ) -> Array: ...
     @overload
     async def static_reshape(
@@ -149,7 +154,11 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
     @overload
     async def dynamic_reshape(
-        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+        self, array: npt.NDArray[Element], shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> npt.NDArray[Element]: ...
+    @overload
+    async def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
     ) -> Array: ...
     @overload
     async def dynamic_reshape(
@@ -179,7 +188,11 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
     ) -> PackedTensor: ...
     @overload
     async def reshape(
-        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+        self, array: npt.NDArray[Element], shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> npt.NDArray[Element]: ...
+    @overload
+    async def reshape(
+        self, array: AnyArray, shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
     ) -> Array: ...
     @overload
     async def reshape(

@@ -216,6 +216,12 @@ _WIDE_BYTES = 8
 """Size of the elements that jax narrows to half by default."""
 
 
+Element = TypeVar("Element", bound=np.generic)
+"""The element type of an array of numpy."""
+
+LikeNumpy: TypeAlias = Array | None
+"""The values of `like` with which the output is an array of numpy. Its elements have the type of the data."""
+
 Like = TypeVar("Like")
 
 Output: TypeAlias = Any

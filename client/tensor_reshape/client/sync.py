@@ -15,9 +15,10 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, Unpack, overload
 
 import grpc
+import numpy.typing as npt
 
 from tensor_reshape.client.arguments import check_keywords, check_method, require_special_zero
-from tensor_reshape.client.arrays import AnyArray, Like, Output, PackedTensor
+from tensor_reshape.client.arrays import AnyArray, Element, Like, LikeNumpy, Output, PackedTensor
 from tensor_reshape.client.base import USE_WITH, BaseClient, run_now
 from tensor_reshape.client.call_cache import find_query
 from tensor_reshape.client.connections import advise
@@ -112,7 +113,11 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
 
     @overload
     def static_reshape(
-        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+        self, array: npt.NDArray[Element], shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> npt.NDArray[Element]: ...
+    @overload
+    def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
     ) -> Array: ...
     @overload
     def static_reshape(
@@ -156,7 +161,11 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
 
     @overload
     def dynamic_reshape(
-        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+        self, array: npt.NDArray[Element], shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> npt.NDArray[Element]: ...
+    @overload
+    def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
     ) -> Array: ...
     @overload
     def dynamic_reshape(
@@ -191,7 +200,13 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         self, array: PackedTensor, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
     ) -> PackedTensor: ...
     @overload
-    def reshape(self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]) -> Array: ...
+    def reshape(
+        self, array: npt.NDArray[Element], shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> npt.NDArray[Element]: ...
+    @overload
+    def reshape(
+        self, array: AnyArray, shape: Target, *, like: LikeNumpy = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
     @overload
     def reshape(self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]) -> Output: ...
     @overload
