@@ -2,6 +2,7 @@
 
 - What is documented as `tensor_reshape.client.Dim` is found by where it is defined as well, so that signatures link.
 - A union with a name is written by its name: `ArrayLike` of numpy, `DimLike`, `OperationName`.
+- A type alias has the docstring below its definition. autodoc finds only the docstring of the type's class.
 """
 
 from typing import Any
@@ -12,11 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.typing import stringify_annotation
 
 from tensor_reshape.client import DimLike, OperationName
 
 PUBLIC = "tensor_reshape.client"
+_HOMES = {
+    f"{PUBLIC}.DataTypeLike": "tensor_reshape.client.arguments",
+    f"{PUBLIC}.DimLike": "tensor_reshape.client.queries",
+    f"{PUBLIC}.OperationName": "tensor_reshape.rules.operations",
+    f"{PUBLIC}.Progress": "tensor_reshape.client.progress",
+}
+"""The module that defines each public type alias."""
+
 _NAMES: dict[Any, str] = {
     ArrayLike: "~numpy.typing.ArrayLike",
     NDArray[np.generic]: "~numpy.ndarray",
@@ -28,8 +38,15 @@ _NAMES: dict[Any, str] = {
 def setup(app: Sphinx) -> dict[str, bool]:
     """Registers the extension."""
     app.connect("autodoc-process-signature", _shorten)
+    app.connect("autodoc-process-docstring", _describe_alias)
     app.connect("missing-reference", _find_public)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _describe_alias(_app: Sphinx, _kind: str, name: str, _alias: object, _options: object, lines: list[str]) -> None:
+    if name in _HOMES:
+        docstrings = ModuleAnalyzer.for_module(_HOMES[name]).find_attr_docs()
+        lines[:] = docstrings["", name.rpartition(".")[2]]
 
 
 def _shorten(*event: str | None) -> tuple[str | None, ...]:

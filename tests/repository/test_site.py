@@ -83,9 +83,21 @@ def test_python_reference_has_every_public_name_and_no_empty_definition(pages: d
     assert [path for path in reference if "<dl>\n<dd>" in (SITE / path).read_text()] == []
 
 
+@pytest.mark.usefixtures("pages")
+def test_python_reference_has_the_docstring_of_each_type_alias():
+    for page, text in (
+        ("dimensions", "One dimension: an int"),
+        ("dimensions", "A data type, its name"),
+        ("calls", "A function that takes the number of bytes"),
+        ("queries", "The name of an operation of a shape query"),
+    ):
+        assert text in (SITE / f"reference/python/{page}.html").read_text()
+
+
 def test_python_overview_links_to_every_public_name(pages: dict[str, Page]):
     linked = {anchor for _, anchor in find_targets("reference/python.html", pages["reference/python.html"])}
-    unlisted = {"DataTypeLike", "DimLike", "ModelError", "Progress", "ReshapeNode", "ShapeOptions", "Transfer"}
+    aliases = {"DataTypeLike", "DimLike", "OperationName", "Progress"}
+    unlisted = {*aliases, "ModelError", "ReshapeNode", "ShapeOptions", "Transfer"}
 
     for module in (client, onnx, testing):
         names = {name for name in module.__all__ if name not in unlisted}

@@ -14,7 +14,7 @@ from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 OperationName: TypeAlias = Literal["static_reshape", "dynamic_reshape", "reshape", "onnx_reshape"]
 """The name of an operation of a shape query.
 
-The SDK also accepts other spellings at run time, such as "Reshape-1", but type checkers accept only these.
+At run time, the SDK also accepts other spellings, such as "Reshape-1".
 
 >>> client.infer_shape((0, 4), (-1, 0), special_zero=True, operation="reshape")
 InferredShape([0, 4])
