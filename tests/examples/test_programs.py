@@ -5,13 +5,14 @@ import subprocess
 import sys
 
 import onnx
+import pytest
 from onnx import parser
 
 from documents import ROOT
 from http_calls import find_http
 from server_processes import ServerProcess, run_server
 
-TEXT = """
+ENCODER = """
     <ir_version: 8, opset_import: ["" : 17]>
     encoder (float[batch, seq, 768] x) => (float[] joined, float[batch, 700] pooled) {
         shape = Shape(x)
@@ -30,8 +31,18 @@ TEXT = """
 """
 
 
-def test_encoder_onnx_file_matches_its_text_source():
-    assert onnx.load(ROOT / "examples/encoder.onnx") == parser.parse_model(TEXT)
+FROZEN_BATCH = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    classifier (float[batch, 16, 4, 4] images) => (float[batch, 256] rows) {
+        shape = Constant<value_ints = [1, 256]>()
+        rows = Reshape(images, shape)
+    }
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("encoder", ENCODER), ("frozen_batch", FROZEN_BATCH)])
+def test_model_of_the_examples_matches_its_text_source(name: str, text: str):
+    assert onnx.load(ROOT / f"examples/{name}.onnx") == parser.parse_model(text)
 
 
 def test_inference_graph_example_prints_the_output_of_the_last_step():
