@@ -36,7 +36,7 @@ def test_check_command_prints_a_line_for_each_reshape_node(tmp_path: Path, serve
     assert record["counts"]["known"] == 1
     assert record["nodes"][0]["answer"]["shape"]["dims"] == [-1, 12]
     assert run_command("check", "--explain", path).text.splitlines()[1:3] == [
-        "  shape[0] is 0 and special_zero is true: data dim 0, N (1..)",
+        "  shape[0] is 0 and special_zero is true: input dimension 0, N (1..)",
         "  shape[1] is -1: N*12 / N = 12",
     ]
 

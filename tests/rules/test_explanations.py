@@ -106,7 +106,7 @@ def test_origins_of_random_queries_follow_from_their_items():
 REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
     ([2], [-3], True, None, "2", "-1"),
     ([2], [1, 0], True, None, "2", "index below 1"),
-    ([], [0], True, None, "2", "a length, because a scalar has no dim to copy"),
+    ([], [0], True, None, "2", "a length, because a scalar has no dimension to copy"),
     ([2], [-1, -1], True, None, "2", "one -1"),
     ([2, 3], [0, -1], False, None, "3", "divides 6, without a 0"),
     ([0, 3], [0, -1], False, None, "3", "a length in place of the -1"),
@@ -115,7 +115,7 @@ REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | Non
     ([24], [-1, 9], True, None, "3", "8 and 12"),
     ([24], [3, 5], True, None, "4", "24"),
     ([2, 3], [2, 0], False, None, "4", "3, or -1, for shape[1]"),
-    ([24], [-1], True, [23], "5", "24, or an unknown dim, for expected_shape.dims[0]"),
+    ([24], [-1], True, [23], "5", "24, or an unknown dimension, for expected_shape.dims[0]"),
     ([24], [-1], True, [4, 6], "5", "[24], or a shape that includes it, for expected_shape"),
     ([Dim(Interval(3, 2))], [-1], True, None, "1", "order"),
     ([Dim(ANY, make_expression(0, [Symbol("N")]))], [-1], True, None, "1", "names"),
@@ -299,7 +299,7 @@ def test_other_suggestions_are_accepted():
             told = (
                 f"a 0 at an index below {rank}, or a length"
                 if rank
-                else "a length, because a scalar has no dim to copy"
+                else "a length, because a scalar has no dimension to copy"
             )
             assert accepted == told, question
 
@@ -312,7 +312,7 @@ def test_suggested_expected_dim_is_that_of_the_output():
         wrong = [at for at, (have, want) in enumerate(zip(output, expected, strict=False)) if want not in {None, have}]
         told = f"{[*output]}, or a shape that includes it, for expected_shape"
         if len(output) == len(expected):
-            told = f"{output[wrong[0]]}, or an unknown dim, for expected_shape.dims[{wrong[0]}]" if wrong else ""
+            told = f"{output[wrong[0]]}, or an unknown dimension, for expected_shape.dims[{wrong[0]}]" if wrong else ""
         assert find_hint(question._replace(expected=expected))[1] == told, (question, expected)
 
 

@@ -319,7 +319,7 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 
 def _reject_range(value: int, path: str, index: int) -> InvalidRequestError:
-    message = f"{path} is {format_value(value)}; a dim must be from 0 to 2^63 - 1"
+    message = f"{path} is {format_value(value)}; a dimension must be from 0 to 2^63 - 1"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 
