@@ -5,7 +5,7 @@
   flags of commands do, the anchor begins with the section: `#serve-check-config`.
 - A table of sentences becomes a list of cards in a narrow window: its header row is hidden, and each cell shows the
   name of its column. With many columns it has this form in every window. The stylesheet does both.
-- A flag such as `--max-calls` does not break at its hyphens. Long code, such as a path, may break after `/`, `.` and `_`.
+- A flag such as `--max-calls` does not break at its hyphens. Long code, such as a path, breaks after `/`, `.` and `_`.
 """
 
 import re
