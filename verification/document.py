@@ -24,7 +24,7 @@ from tensor_reshape.client import Reason
 from tensor_reshape.conformance.cases import RULES, SuiteSize
 from tensor_reshape.conformance.results import Results, describe_answer, describe_query
 from tensor_reshape.conformance.verdicts import CaseVerdict
-from tensor_reshape.explorer.drawings import draw_answer, draw_rejection
+from tensor_reshape.drawings.svg import draw_answer, draw_rejection
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.notation import parse_shape

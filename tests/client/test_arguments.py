@@ -275,7 +275,7 @@ BAD = {
     "::1:50051": r"in brackets, '\[::1\]:50051'",
     "host:1,host:2": "end it with a port from 1 to 65535",
     "localhost:0": "end it with a port from 1 to 65535",
-    "localhost:99999": "end it with a port from 1 to 65535",
+    "localhost:65536": "end it with a port from 1 to 65535",
     "localhost:50051/path": "end it with a port from 1 to 65535",
 }
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import tensor_reshape.client as sdk
+from server_processes import ServerProcess
 
 HEAVY = "grpc", "numpy", "ml_dtypes", "google.protobuf", "asyncio"
 
@@ -29,3 +30,17 @@ def test_infer_locally_imports_only_the_standard_library():
         "from tensor_reshape.client import HealthStatus, PackedTensor, Progress, ServerInfo, Transfer",
         "print('grpc' in sys.modules)",
     ) == ["[N, 4] [3, 4*N/3] NOT_DIVISIBLE", "[]", "False"]
+
+
+def test_drawings_are_imported_when_a_result_is_drawn(server: ServerProcess):
+    assert run(
+        "import sys",
+        "from tensor_reshape.client import Client, ShapeQuery, infer_locally",
+        "queries = [ShapeQuery(data_shape=[6], shape=[n, -1], special_zero=False, explain=True) for n in (2, 4)]",
+        f"with Client({server.address!r}) as client:",
+        "    results = infer_locally(queries) + client.infer_shapes(queries)",
+        "    shape = client.infer_shape([6], [-1], special_zero=False)",
+        "def is_imported():",
+        "    return any(name.startswith('tensor_reshape.drawings') for name in sys.modules)",
+        "print(is_imported(), shape._repr_svg_()[:4], is_imported())",
+    ) == ["False <svg True"]

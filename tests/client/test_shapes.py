@@ -1,11 +1,15 @@
 """An inferred shape: a sequence of dims."""
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 
+from both_clients import open_client
+from server_processes import ServerProcess
 from tensor_reshape.client import Client, Dim, InferredShape, Interval, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import ANY, AnyDim, Symbol, make_expression, name_dim
 from tensor_reshape.rules.questions import ShapeAnswer
@@ -114,3 +118,50 @@ def test_linked_query_has_the_dims_of_its_data():
     _, shape = infer_locally([ShapeQuery(data_shape=["N", 2], shape=[-1], special_zero=False), linked])
     assert isinstance(shape, InferredShape)
     assert [str(condition) for condition in shape.find_violations({"N": 4})] == ["5 divides N"]
+
+
+def read_title(result: object) -> str | None:
+    """Returns the title of the drawing that a notebook shows for a result."""
+    drawing = result._repr_svg_()  # type: ignore[attr-defined] # of shapes and rejections
+    return fromstring(drawing).findtext("{http://www.w3.org/2000/svg}title")
+
+
+def test_shape_of_each_call_draws_its_query(kind: str, server: ServerProcess):
+    query = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
+    with open_client(kind, server.address) as client:
+        alone = [client.infer_shape(["N", 3, 4], [0, -1], special_zero=True) for _ in range(3)]  # also from the cache
+        shapes = [*alone, *client.infer_shapes([query]), *infer_locally([query])]
+    assert {read_title(shape) for shape in shapes} == {
+        "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]"
+    }
+
+
+def test_shape_of_a_linked_query_draws_the_earlier_output_as_its_input(client: Client):
+    queries = [
+        ShapeQuery(data_shape=["N", 2], shape=[-1], special_zero=False),
+        ShapeQuery(data_from=0, shape=[2, -1], special_zero=False),
+    ]
+    for results in (client.infer_shapes(queries), infer_locally(queries)):
+        assert read_title(results[1]) == "static_reshape of [2*N] to [2, -1]: [2, N]"
+
+
+def test_shape_is_drawn_the_same_with_and_without_explain():
+    plain, explained = infer_locally(
+        ShapeQuery(data_shape=["N", "S", 768], shape=[0, 0, 12, 64], special_zero=True, explain=explain)
+        for explain in (False, True)
+    )
+    assert isinstance(plain, InferredShape)
+    assert isinstance(explained, InferredShape)
+    assert (plain.origins, plain.groups) == ((), ())
+    assert plain.to_svg() == explained.to_svg()
+
+
+def test_pickled_shape_keeps_its_drawing():
+    (shape,) = infer_locally([IMAGES])
+    assert isinstance(shape, InferredShape)
+    twin = pickle.loads(pickle.dumps(shape))
+    assert (twin, twin.to_json(), twin.to_svg()) == (shape, shape.to_json(), shape.to_svg())
+
+
+def test_shape_without_a_query_is_not_drawn():
+    assert KNOWN._repr_svg_() is None

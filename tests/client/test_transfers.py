@@ -140,8 +140,13 @@ def test_output_array_is_writable_only_when_requested(way: str):
 
 @pytest.mark.parametrize(
     "array",
-    [SIX.astype(">f4"), SIX[::-1], np.ones(6, [("flag", "i1"), ("number", "f4")])["number"]],
-    ids=["big-endian", "backwards", "gaps of no whole elements"],
+    [
+        SIX.astype(">f4"),
+        SIX.reshape(2, 3).T.astype(">f4"),
+        SIX[::-1],
+        np.ones(6, [("flag", "i1"), ("number", "f4")])["number"],
+    ],
+    ids=["big-endian", "column-major and big-endian", "backwards", "gaps of no whole elements"],
 )
 def test_view_with_unsupported_strides_is_copied_for_other_frameworks(array: Array):
     output = make_output(deliver(plan(array), transfer="view", like=SUPPLIER), "view")

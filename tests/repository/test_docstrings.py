@@ -16,11 +16,11 @@ import pytest
 import tensor_reshape.client as sdk
 from documents import ROOT
 from server_processes import ServerProcess
-from tensor_reshape import drawings, testing
 from tensor_reshape import onnx as models
+from tensor_reshape import testing
 from tensor_reshape.client import Client
 
-MODULES = (sdk, testing, models, drawings)
+MODULES = (sdk, testing, models)
 
 ADDRESS = "localhost:50051"
 

@@ -1,6 +1,8 @@
 """The differences between the operations."""
 
+import pickle
 from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 
@@ -89,3 +91,9 @@ def test_largest_rank_is_accepted_and_a_larger_one_rejected(operation: Operation
     with pytest.raises(ReshapeError) as caught:
         check_rank(operation, most + 1, "shape", limits)
     assert (caught.value.field, caught.value.metadata) == ("shape", {"rank": str(most + 1), "limit": str(most)})
+
+
+@pytest.mark.parametrize("operation", SHAPE_OPERATIONS.values(), ids=str)
+def test_pickled_or_copied_operation_is_the_same_object(operation: Operation):
+    assert pickle.loads(pickle.dumps(operation)) is operation
+    assert deepcopy(operation) is operation

@@ -20,7 +20,7 @@ from tensor_reshape.client.base import USE_WITH, BaseClient
 from tensor_reshape.client.call_cache import find_query
 from tensor_reshape.client.connections import TIME_IS_UP, advise, build_error
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline, Metadata
-from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
+from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, keep_question
 from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.options import build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
@@ -294,7 +294,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
             try:
                 return call.decode(await self._repeat(partial(self._send, call, context), attempts))
             except TensorReshapeError as error:
-                raise advise(error, call.method) from error.__cause__
+                raise advise(keep_question(error, call.question), call.method) from error.__cause__
 
     async def _send(
         self,

@@ -166,11 +166,12 @@ def find_query(
 ) -> PreparedCall[InferredShape]:
     """Returns an InferShape call, and caches its response; see `build_infer_shape`."""
     key = _find_query_key((data_shape, shape, more.get("expected_shape")), {"special_zero": special_zero, **more})
-    cached = None if key is None else _queries[key]
-    if cached is not None:
-        return cached.call._replace(decode=cached.read)
     if key is None:
         return build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+    cached = _queries[key]
+    if cached is not None:
+        method, request, _, question = cached.call
+        return PreparedCall(method, request, cached.read, question)
     # The call is built from the copies in the key, because another thread may change the lists of the caller.
     data_shape, shape, expected, *_ = key
     if expected is not None:

@@ -1,8 +1,10 @@
 """The errors of calls that end without a valid response."""
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.rules.errors import Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.rules.questions import AnyQuestion
 
 if TYPE_CHECKING:  # this import is only for type checkers, because importing an exception must not import gRPC
     from grpc import StatusCode
@@ -82,3 +84,21 @@ class ResponseError(TensorReshapeError):
     ...     print(error)
     the output has the shape [4611686018427387904, 4, 0], which numpy cannot hold
     """
+
+
+_Error = TypeVar("_Error", bound=TensorReshapeError)
+
+
+def keep_question(error: _Error, question: AnyQuestion | None) -> _Error:
+    """Returns the error. If it rejects the question by one of the five rules, `to_svg` now draws the question."""
+    if question is None or not isinstance(error, ReshapeError):
+        return error
+    if isinstance(error.reason, Reason) and error.reason.rule is not None:
+        error.draw = partial(_draw, question)
+    return error
+
+
+def _draw(question: AnyQuestion, error: ReshapeError) -> str:
+    from tensor_reshape.drawings.svg import draw_explained  # noqa: PLC0415 - few programs draw
+
+    return draw_explained(question, error)

@@ -9,7 +9,7 @@ Invariants:
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import index
 from typing import TypeAlias, TypedDict
 
@@ -23,9 +23,9 @@ from tensor_reshape.client.arguments import (
     require_flag,
     require_special_zero,
 )
+from tensor_reshape.client.errors import keep_question
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem, answer_batch
-from tensor_reshape.rules.conditions import list_declared
 from tensor_reshape.rules.dims import (
     ANY,
     MAX_FACTORS,
@@ -43,7 +43,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeErro
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import Operation, check_rank
-from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
 """Number of independent queries in one call. A server needs some tens of milliseconds for them."""
@@ -142,30 +142,31 @@ def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | Reshape
     >>> infer_locally([ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)])
     [InferredShape([N, 12])]
     """
-    queries = _check_queries(queries)
-    return wrap_answers(answer_batch(map(_try_query, queries)), queries)
+    items = [try_query(query) for query in _check_queries(queries)]
+    return wrap_answers(answer_batch(items), items)
 
 
 def wrap_answers(
-    answers: Iterable[ShapeAnswer | ReshapeError], queries: Sequence[ShapeQuery]
+    answers: Iterable[ShapeAnswer | ReshapeError], items: Sequence[BatchItem | ReshapeError]
 ) -> list[InferredShape | ReshapeError]:
-    """Returns the results of queries as `InferredShape` objects, and errors unchanged."""
+    """Returns the results of the items of a batch as `InferredShape` objects and errors, with their questions."""
     results = list[InferredShape | ReshapeError]()
-    for answer, query in zip(answers, queries, strict=True):
+    for answer, item in zip(answers, items, strict=True):
+        question = None if isinstance(item, ReshapeError) else _find_question(item, results)
         if isinstance(answer, ShapeAnswer):
-            source = None if query.data_from is None else results[query.data_from]
-            declare = partial(_declare, query, source if isinstance(source, InferredShape) else None)
-            results.append(InferredShape(answer, declare))
+            results.append(InferredShape(answer, question))
         else:
-            results.append(answer)
+            results.append(keep_question(answer, question))
     return results
 
 
-def _declare(query: ShapeQuery, source: InferredShape | None) -> dict[str, Interval]:
-    """Returns the declared bounds of the dims of a query. `source` is the result that is its data."""
-    question = read_query(query).request.question
-    data = question.data if source is None else source.dims
-    return list_declared(data, question.target, question.expected)
+def _find_question(item: BatchItem, results: Sequence[InferredShape | ReshapeError]) -> AnyQuestion | None:
+    """Returns the question of an item. The result is None if its data should be a result that does not exist."""
+    question, data_from = item.request.question, item.data_from
+    if data_from is None:
+        return question
+    source = results[data_from] if 0 <= data_from < len(results) else None
+    return question._replace(data=source.dims) if isinstance(source, InferredShape) else None
 
 
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
@@ -183,7 +184,8 @@ def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
     return listed
 
 
-def _try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
+def try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
+    """Returns a query in the form of the rules, or its rejection."""
     try:
         return read_query(query)
     except ReshapeError as error:

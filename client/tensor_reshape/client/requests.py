@@ -22,10 +22,18 @@ import numpy as np
 from tensor_reshape.client.arguments import check_flag, read_integers
 from tensor_reshape.client.arrays import AnyArray, PackedTensor, SupportsDLPack, is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
-from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, read_dims, read_query, wrap_answers
+from tensor_reshape.client.errors import ResponseError, keep_question
+from tensor_reshape.client.queries import (
+    DimLike,
+    ShapeOptions,
+    ShapeQuery,
+    read_dims,
+    read_query,
+    try_query,
+    wrap_answers,
+)
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.rules.conditions import list_declared
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import read_unknown
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
@@ -84,17 +92,16 @@ def decode_shape(question: AnyQuestion, raw: bytes) -> InferredShape:
     Raises:
         ReshapeError: the message does not follow the API.
     """
-    declare = partial(list_declared, question.data, question.target, question.expected)
-    return InferredShape(inference.decode_infer_response(raw), declare)
+    return InferredShape(inference.decode_infer_response(raw), question)
 
 
 def decode_shapes(
-    queries: Sequence[ShapeQuery], rejected: Mapping[int, ReshapeError], raw: bytes
+    items: Sequence[BatchItem | ReshapeError], rejected: Mapping[int, ReshapeError], raw: bytes
 ) -> list[InferredShape | ReshapeError]:
     """Decodes the response of BatchInferShape.
 
     Args:
-        queries: the queries that were sent.
+        items: the queries, or their rejections.
         rejected: errors of queries that could not be sent, by index. The server's results for their placeholders are
             dropped.
         raw: the response.
@@ -106,9 +113,9 @@ def decode_shapes(
     answers = batches.decode_batch_response(raw)
     # The position of a result in the response determines its query, so after a missing result, all other results could
     # belong to wrong queries.
-    if len(answers) != len(queries):
-        raise ResponseError(f"the server returned {len(answers)} results for {len(queries)} queries")
-    return wrap_answers([rejected.get(index, answer) for index, answer in enumerate(answers)], queries)
+    if len(answers) != len(items):
+        raise ResponseError(f"the server returned {len(answers)} results for {len(items)} queries")
+    return wrap_answers([rejected.get(index, answer) for index, answer in enumerate(answers)], items)
 
 
 def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> TensorView:
@@ -159,15 +166,23 @@ class InferOptions(ShapeOptions, CallOptions, total=False):
 
 
 class PreparedCall(NamedTuple, Generic[AnyResponse]):
-    """One call: its method, its message, and the function that reads the response."""
+    """One call: its method, its message, and the function that reads the response.
+
+    Attributes:
+        method: the method path.
+        request: the message.
+        decode: the function that reads the response.
+        question: the shape query of the call, which a rejection keeps. None: the call is not a single shape query.
+    """
 
     method: str
     request: bytes
     decode: Callable[[bytes], AnyResponse]
+    question: AnyQuestion | None = None
 
     def then(self, convert: Callable[[AnyResponse], AnyResult]) -> "PreparedCall[AnyResult]":
         """Returns the same call, whose decoded response is passed through `convert`."""
-        return PreparedCall(self.method, self.request, lambda raw: convert(self.decode(raw)))
+        return PreparedCall(self.method, self.request, lambda raw: convert(self.decode(raw)), self.question)
 
 
 ShapeAnswers = list[InferredShape | ReshapeError]
@@ -277,7 +292,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
     try:
         output = infer_shape(question)
     except ReshapeError as error:
-        raise hint_rejection(question, error) from None
+        raise keep_question(hint_rejection(question, error), question) from None
     if is_of_bytes:
         # Only data given as bytes needs this check, because the size of an array always matches its dims.
         check_layout(data_type, dims, None, data.nbytes, field="data")
@@ -300,12 +315,13 @@ def build_infer_shape(
 
 def build_infer_shapes(queries: Sequence[ShapeQuery]) -> PreparedCall[ShapeAnswers]:
     """Returns a BatchInferShape call. A query that cannot be sent gets its error from this process."""
-    pieces = [_encode_query(query) for query in queries]
+    items = [try_query(query) for query in queries]
+    pieces = [item if isinstance(item, ReshapeError) else _encode_item(item) for item in items]
     rejected = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
     # If a query of a batch cannot be sent, an empty item is sent instead. The server rejects the empty item, so queries
     # that refer to it fail as well.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
-    decode = partial(decode_answer, partial(decode_shapes, queries, rejected))
+    decode = partial(decode_answer, partial(decode_shapes, items, rejected))
     return PreparedCall(BATCH_INFER_SHAPE.path, request, decode)
 
 
@@ -346,11 +362,7 @@ def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], op
             raise TypeError(f"{method}() got an unexpected keyword argument '{name}'{hint}")
 
 
-def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:
-    try:
-        item = read_query(query)
-    except ReshapeError as error:
-        return error
+def _encode_item(item: BatchItem) -> bytes | ReshapeError:
     try:
         return batches.encode_batch_item(item)
     except ValueError:
@@ -374,7 +386,7 @@ def _build_infer(request: ShapeRequest) -> PreparedCall[InferredShape]:
     except ValueError as error:
         raise _find_rejection(request) or error from None
     decode = partial(decode_answer, partial(decode_shape, request.question))
-    return PreparedCall(INFER_SHAPE.path, message.SerializeToString(), decode)
+    return PreparedCall(INFER_SHAPE.path, message.SerializeToString(), decode, request.question)
 
 
 def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
@@ -382,7 +394,7 @@ def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
     try:
         answer_question(request)  # unlike protobuf's error, the error of the rules names the number
     except ReshapeError as error:
-        return error
+        return keep_question(error, request.question)
     return None
 
 

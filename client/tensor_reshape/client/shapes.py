@@ -1,18 +1,15 @@
 """Inferred shapes as the SDK returns them.
 
-Only `to_json` needs protobuf. Local inference needs neither an array library nor gRPC.
+Only `to_json` needs protobuf, and only `to_svg` the drawings. Local inference needs neither an array library nor gRPC.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
-from tensor_reshape.rules.conditions import Condition
+from tensor_reshape.rules.conditions import Condition, list_declared
 from tensor_reshape.rules.dims import AnyDim, Interval, are_known, format_dim
-from tensor_reshape.rules.questions import DimGroup, Origin, ShapeAnswer
-
-Declare: TypeAlias = Callable[[], Mapping[str, Interval]]
-"""Returns the declared bounds of the dims of a query, by name or position."""
+from tensor_reshape.rules.questions import AnyQuestion, DimGroup, Origin, ShapeAnswer
 
 
 class InferredShape(Sequence[AnyDim]):
@@ -32,20 +29,20 @@ class InferredShape(Sequence[AnyDim]):
     [N, 12] 2 12
     """
 
-    def __init__(self, answer: ShapeAnswer, declare: Declare | None = None) -> None:
+    def __init__(self, answer: ShapeAnswer, question: AnyQuestion | None = None) -> None:
         """Wraps an answer of the rules.
 
         Args:
             answer: the answer.
-            declare: returns the declared bounds of the query's dims. By default, only dims in
-                the conditions have declared bounds.
+            question: the query of the answer. By default, only dims in the conditions have declared bounds, and the
+                shape cannot be drawn.
         """
         self.dims: tuple[AnyDim, ...] | None = answer.dims
         self.conditions: tuple[Condition, ...] = answer.conditions
         self.conditions_complete: bool = answer.conditions_complete
         self.origins: tuple[Origin, ...] = answer.origins
         self.groups: tuple[DimGroup, ...] = answer.groups
-        self._answer, self._declare = answer, declare
+        self._answer, self._question = answer, question
 
     @property
     def known(self) -> tuple[int, ...]:
@@ -78,11 +75,12 @@ class InferredShape(Sequence[AnyDim]):
         >>> shape.find_violations({"batch": 2, "h": 8})
         []
         """
-        if self._declare is None:
+        question = self._question
+        if question is None:
             symbols = [symbol for condition in self.conditions for symbol in condition.list_symbols()]
             declared: Mapping[str, Interval] = {symbol.name: symbol.bounds for symbol in symbols}
         else:
-            declared = self._declare()
+            declared = list_declared(question.data, question.target, question.expected)
         sizes = {name: index(value) for name, value in values.items()}
         for name, size in sizes.items():
             bounds = declared.get(name)
@@ -148,6 +146,28 @@ class InferredShape(Sequence[AnyDim]):
 
         record = describe_message(build_infer_response(self._answer))
         return {**record, "conditionsComplete": self.conditions_complete}
+
+    def to_svg(self) -> str | None:
+        """Returns the query and the shape as a drawing (SVG). Notebooks call this method.
+
+        Lines lead from the dimensions of the input shape to those of the output shape. The drawing does not depend on
+        `explain`, because this process finds the origins and the groups by the same rules as a server. The text can be
+        saved as a file.
+
+        Returns:
+            None if the shape was created without its query.
+
+        >>> drawing = client.infer_shape(["N", 3, 4], [0, -1], special_zero=True).to_svg()
+        >>> drawing.splitlines()[-1]
+        '</svg>'
+        """
+        if self._question is None:
+            return None
+        from tensor_reshape.drawings.svg import draw_answer  # noqa: PLC0415 - few programs draw
+
+        return draw_answer(self._question, self._answer, is_standalone=True)
+
+    _repr_svg_ = to_svg
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:

@@ -22,7 +22,7 @@ from tensor_reshape.client.base import USE_WITH, BaseClient, run_now
 from tensor_reshape.client.call_cache import find_query
 from tensor_reshape.client.connections import advise
 from tensor_reshape.client.contexts import CallOptions, ClientContext, Deadline
-from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
+from tensor_reshape.client.errors import CallTimeoutError, UnavailableError, keep_question
 from tensor_reshape.client.grpc_core import GrpcApi, open_transport
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
@@ -356,7 +356,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
             with context:
-                raise advise(error, call.method) from error.__cause__
+                raise advise(keep_question(error, call.question), call.method) from error.__cause__
 
     def _is_ready(self, deadline: Deadline, transport: Transport) -> bool:
         """Waits for a server that reports SERVING.

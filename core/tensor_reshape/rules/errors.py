@@ -4,7 +4,7 @@ A rejected request raises the same exception class with the same reason, whether
 error. Reasons are part of the API, so a reason is never renamed or removed, and its meaning never changes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import ClassVar, Self
 
@@ -165,6 +165,8 @@ class ReshapeError(TensorReshapeError):
     reason: Reason | str
     metadata: dict[str, str]
     advice: str = ""
+    # The SDK sets this function if it knows the query. The package `rules` does not import the drawings.
+    draw: "Callable[[ReshapeError], str] | None" = None
 
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
@@ -179,6 +181,26 @@ class ReshapeError(TensorReshapeError):
     def __str__(self) -> str:
         """Returns the message and the advice."""
         return self.message + self.advice
+
+    def to_svg(self) -> str | None:
+        """Returns the rejected query as a drawing (SVG), with the wrong item marked. Notebooks call this method.
+
+        The drawing suggests values that would be accepted, even if the query was made without `explain`. To find these
+        values, this process applies the rules to the query again. The text can be saved as a file.
+
+        Returns:
+            None if the error does not belong to a query that breaks a rule, for example because the server is busy, or
+            because the query cannot be read.
+
+        >>> try:
+        ...     client.infer_shape([2, 3, 4], [5, -1], special_zero=False)
+        ... except ReshapeError as error:
+        ...     print("accepted: other items whose product divides 24" in error.to_svg())
+        True
+        """
+        return None if self.draw is None else self.draw(self)
+
+    _repr_svg_ = to_svg
 
     def __reduce__(self) -> tuple[object, ...]:
         """Lets pickle and copy create this exception, although its arguments are keyword arguments."""

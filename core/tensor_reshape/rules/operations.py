@@ -36,6 +36,10 @@ class Operation:
         """The name of the operation."""
         return self.name
 
+    def __reduce__(self) -> str:
+        """Lets pickle and copy return this object, because an equal object would not be the same operation."""
+        return self.name.upper()
+
 
 STATIC_RESHAPE = Operation(
     name="static_reshape",

@@ -1,1 +1,1 @@
-"""The shape explorer: the files of its page, and the drawings of queries."""
+"""The shape explorer: the files of its page."""

@@ -59,7 +59,7 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: f
     Args:
         source: a path, the bytes of an ONNX file, or a `ModelProto`, which is not changed.
         ask: the function that infers the shapes: `infer_locally`, or `infer_shapes` of a `Client`.
-        probe_seconds: the time in which the check tries sizes of the inputs; 0 for no probes.
+        probe_seconds: the processor time in which the check tries sizes of the inputs; 0 for no probes.
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.

@@ -166,7 +166,7 @@ class _ProbeSearch:
         ]
         self._numbers = _list_divisors(self._conditions)
         self._largest = max([_MAX_SIZE, *(2 * number for number in self._numbers)])
-        self._deadline = time.monotonic() + seconds
+        self._deadline = time.thread_time() + seconds
         self._left = _MAX_STEPS
         self._runs: dict[tuple[tuple[str, int], ...], Run | None] = {}
         self.result = Probes()

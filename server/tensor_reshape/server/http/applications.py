@@ -19,7 +19,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
 
-from tensor_reshape.explorer.drawings import draw_question
+from tensor_reshape.drawings.svg import draw_question
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.calls.gates import Gate, Gates, build_quotas
 from tensor_reshape.server.calls.statuses import INTERNAL, INTERNAL_ERROR, Failure

@@ -1,5 +1,6 @@
-"""Answers and rejections as pictures."""
+"""Answers and rejections as drawings."""
 
+import re
 from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element, fromstring
 
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from strategies import LAWFUL_REQUESTS, REQUESTS
-from tensor_reshape.explorer.drawings import (
+from tensor_reshape.drawings.svg import (
     LABEL_CHARACTERS,
     clip_label,
     count_cells,
     draw_answer,
+    draw_explained,
     draw_question,
     draw_rejection,
     draw_title,
@@ -41,6 +43,12 @@ def write(question: AnyQuestion, *, is_standalone: bool = False) -> str:
     except ReshapeError as error:
         return draw_rejection(question, error, is_standalone=is_standalone)
     return draw_answer(question, answer, is_standalone=is_standalone)
+
+
+def reject(request: ShapeRequest) -> ReshapeError:
+    with pytest.raises(ReshapeError) as caught:
+        answer_question(request)
+    return caught.value
 
 
 def draw(question: AnyQuestion, *, is_standalone: bool = False) -> Element:
@@ -195,6 +203,41 @@ def test_svg_text_escapes_markup_and_unprintable_characters():
         assert not set(escape_text(text).replace("&lt;", "").replace("&amp;", "")) & set("<>\"'"), text
     for text in ("\x00", "\ufffe", "\ud800", "\u202e", "\n"):
         assert escape_text(text).startswith("\\"), ascii(text)
+
+
+def test_answer_that_contradicts_its_query_is_drawn_without_an_explanation():
+    """A server of another project may return any shape."""
+    for data, target, dims in (
+        ("2 3", "-1", (6, 1)),
+        ("2 3", "2 -1", ()),
+        ("2 3", "-1 -1", (2, 3)),
+        ("2", "0 0", (2, 1)),
+    ):
+        drawing = fromstring(draw_answer(ask(data, target), ShapeAnswer(dims)))
+        assert list_boxes(drawing) == [*data.split(), *target.split(), *(map(str, dims) if dims else ["[ ] scalar"])]
+        assert list_footer(drawing)[3:] == []
+
+
+def test_rejection_without_an_explanation_is_drawn_with_accepted_values():
+    question = ask("N:5..7 12", "40 -1")
+    errors = [reject(ShapeRequest(question, explain=explain)) for explain in (False, True)]
+    assert ["accepted" in error.metadata for error in errors] == [False, True]
+    assert (
+        draw_explained(question, errors[0])
+        == draw_explained(question, errors[1])
+        == write(question, is_standalone=True)
+    )
+
+
+def test_rejection_with_a_cause_of_its_server_is_drawn_unchanged():
+    question = ask("1 1 6", "-1", RESHAPE)
+    error = LimitError("data has 3 items", reason=Reason.RANK_LIMIT_EXCEEDED, field="data.dims")
+    assert draw_explained(question, error) == draw_rejection(question, error, is_standalone=True)
+
+
+def test_style_sheet_of_a_standalone_svg_applies_only_to_drawings():
+    (style,) = draw(ask("2 3", "6"), is_standalone=True).iter(f"{SVG}style")
+    assert set(re.findall(r"([^{}]+)\{[a-z]+:", style.text or "")) == {".tensor-reshape"}
 
 
 def test_standalone_svg_has_light_and_dark_colours():

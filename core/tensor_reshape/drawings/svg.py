@@ -1,11 +1,11 @@
 """Draws the results of shape queries and the reasons of rejections.
 
-In a drawing, the data, the target and the output are rows of boxes, and lines show the origin of each dim. A drawing
-has three kinds of lines. A solid line leads from a data dim to the output dim that it becomes (`explanations`). If a
-group has several dims, the lines of the group meet in a dot. A dashed line leads from a data dim to the 0 that copies
-it. A line of the third kind leads from each target item to the output dim below it. The equation at the bottom of a
-drawing is that of rules 3 and 4. In this equation, the copied dims, which these rules remove from both sides, are
-struck out.
+In a drawing, the input shape, the requested shape and the output shape are rows of boxes, and lines show the origin of
+each dim. A drawing has three kinds of lines. A solid line leads from an input dim to the output dim that it becomes
+(`explanations`). If a group has several dims, the lines of the group meet in a dot. A dashed line leads from an input
+dim to the 0 that copies it. A line of the third kind leads from each item of the requested shape to the output dim
+below it. The equation at the bottom of a drawing is that of rules 3 and 4. In this equation, the copied dims, which
+these rules remove from both sides, are struck out.
 
 Invariants: a drawing shows the results of `targets` and `explanations`. The same query has the same
 drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file.
@@ -31,6 +31,7 @@ from tensor_reshape.rules.errors import (
     escape_unprintable,
 )
 from tensor_reshape.rules.explanations import explain_dims, find_dim_groups
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import MAX_RANK
 from tensor_reshape.rules.questions import AnyQuestion, DimGroup, Kind, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.targets import Target, read_target
@@ -73,10 +74,13 @@ _FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', mono
 # requires for graphics. Texts have currentColor.
 _STROKES = {"plain": "currentColor", "copied": "#2f7fd0", "inferred": "#c06a10", "blamed": "#dc3545"}
 _STYLE_SHEET = (
-    "<style>:root{color:#1f2328;background:#ffffff}"
-    "@media (prefers-color-scheme:dark){:root{color:#e6edf3;background:#0d1117}}</style>"
+    "<style>.tensor-reshape{color:#1f2328;background:#ffffff}"
+    "@media (prefers-color-scheme:dark){.tensor-reshape{color:#e6edf3;background:#0d1117}}</style>"
 )
-"""The style sheet of a drawing in its own file, which has no page to set its colours."""
+"""The style sheet of a drawing in its own file, which has no page to set its colours.
+
+If a notebook puts the drawing into its page, the style sheet applies to drawings only.
+"""
 
 
 class Span(NamedTuple):
@@ -264,6 +268,21 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
+def draw_explained(question: AnyQuestion, error: ReshapeError) -> str:
+    """Draws a rejection as a file of its own, with accepted values.
+
+    If the rejection has no explanation, the rules are applied to the query again. Their explanation is used if they
+    reject the query for the same reason.
+    """
+    try:
+        if "accepted" not in error.metadata:
+            answer_question(ShapeRequest(question, explain=True))
+    except ReshapeError as explained:
+        if (explained.reason, explained.field) == (error.reason, error.field):
+            error = explained
+    return draw_rejection(question, error, is_standalone=True)
+
+
 def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list[Span]]:
     """Wraps the lines below the boxes at a readable width."""
     characters = min(max(_NARROW_CHARACTERS, int((width - _EDGE_PIXELS) / CHARACTER_PIXELS)), _WIDE_CHARACTERS)
@@ -272,10 +291,13 @@ def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list
 
 
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:
-    """Returns the target. The result is None if the number of items is unknown."""
-    if question.target is not None:
-        return read_target(question, question.target[:MAX_RANK])
-    return None if output is None else read_target(question, [None] * len(output))
+    """Returns the target. The result is None if the number of items is unknown, or if the output contradicts them."""
+    if question.target is None:
+        return None if output is None else read_target(question, [None] * len(output))
+    target = read_target(question, question.target[:MAX_RANK])
+    # A server of another project may return any shape.
+    is_contradicted = output is not None and (target.rejection is not None or len(target.dims) != len(output))
+    return None if is_contradicted else target
 
 
 def _describe(question: AnyQuestion) -> str:
