@@ -39,7 +39,7 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("--version",), LOCAL, ("static", "--help"), ("completion", "zsh")],
+    [("--help",), ("--version",), LOCAL, ("static", "--help"), ("completion", "zsh"), ("compare", "2,3", "6")],
     ids=lambda row: row[0],
 )
 def test_local_command_imports_neither_grpc_nor_numpy_nor_rich(arguments: tuple[str, ...]):

@@ -14,6 +14,7 @@ from tensor_reshape.rules.errors import TensorReshapeError
 
 _ROWS: dict[str, tuple[str, ...]] = {
     "check": ("Check the Reshape nodes of models.", "cli.checks:check"),
+    "compare": ("Show what numpy, torch, onnxruntime and OpenVINO do with a reshape.", "cli.compare:compare"),
     "completion": ("Print a script that completes commands in a shell.", "cli.commands:completion"),
     "conformance": (
         "Test an implementation of the operations with the conformance suite.",

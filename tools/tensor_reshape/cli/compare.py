@@ -1,0 +1,197 @@
+"""The command that shows the answers of the project's rules and of installed libraries to one reshape.
+
+Invariants:
+
+- This process imports none of the libraries. Each answer of a library comes from a process of its own, so a crash or a
+  hang is one answer and does not lose the others.
+- Such a process gets only the query, the environment variables with which Python finds its packages, and `CI`. It
+  returns no element.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tensor_reshape.cli import library_reshapes
+from tensor_reshape.cli.library_reshapes import HAVE_SPECIAL_ZERO, LIBRARIES, LibraryQuery
+from tensor_reshape.cli.options import JSON_OPTION, SHAPE
+from tensor_reshape.client import ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.rules.operations import SHAPE_OPERATIONS
+
+_Answer = dict[str, Any]
+"""An answer in the form of JSON, with the name of the rules or of the library, and specialZero."""
+
+RECORDED = Path(__file__).with_name("recorded_reshapes.json")
+
+_MAX_ELEMENTS = 1 << 20
+_SECONDS = 60.0  # the first import of a large library takes many seconds
+_VARIABLES = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+_MEANINGS = {True: "a 0 copies a dimension", False: "a 0 is a size"}
+_EPILOG = f"""
+The rules answer first, with the reasons of their rejections. Then numpy, torch, onnxruntime and OpenVINO execute the
+reshape with f32 zeros on the CPU, as far as they are installed in the same environment. Each answer comes from a
+process of its own, which may take {_SECONDS:g} seconds. If a library rejects the reshape, its answer is the error's
+class. onnxruntime gets SHAPE as an input of the model. For some shapes, the answers of libraries that are not installed
+are recorded.
+
+If SHAPE contains a 0, rules and libraries with special_zero or allowzero have two answers. The exit code is 0, whether
+the answers agree or not.
+"""
+
+
+@click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": True})  # a shape may begin with -1
+@click.argument("data", type=SHAPE)
+@click.argument("shape", type=SHAPE)
+@JSON_OPTION
+def compare(*, data: Sequence[int], shape: Sequence[int], as_json: bool) -> None:
+    """Show what numpy, torch, onnxruntime and OpenVINO do with a reshape of DATA, such as [2,3], to SHAPE."""
+    _check_sizes(data, shape)
+    answers = [*_apply_rules(data, shape), *_ask_libraries(data, shape)]
+    for one in answers:
+        if "dims" in one and prod(one["dims"]) > prod(data):
+            one["readsOutside"] = True
+    if as_json:
+        agree = len({outcome for one in answers if (outcome := _name_outcome(one))}) == 1
+        click.echo(json.dumps({"data": data, "shape": shape, "agree": agree, "answers": answers}))
+    else:
+        click.echo("\n".join(_write_report(data, shape, answers)))
+
+
+def ask_library(query: LibraryQuery) -> _Answer:
+    """Returns the answer of a library, or how its process failed, or why the library cannot be used."""
+    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}  # noqa: TID251 - no settings
+    done: _Answer = {"name": query.name, "specialZero": query.special_zero}
+    try:
+        process = subprocess.run(  # noqa: S603 - a file of this package
+            [sys.executable, "-P", library_reshapes.__file__],
+            env={**variables, "CI": "true"},  # with CI, openvino sends no telemetry
+            input=json.dumps(query).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {**done, "failure": f"no answer in {_SECONDS:g} seconds"}
+    if process.returncode:
+        code = process.returncode
+        return {**done, "failure": f"crashed by signal {-code}" if code < 0 else f"ended with exit code {code}"}
+    lines = process.stdout.splitlines()
+    return {**done, **(json.loads(lines[-1]) if lines else {"unusable": f"not installed: pip install {query.name}"})}
+
+
+def list_queries(data: Sequence[int], shape: Sequence[int]) -> list[LibraryQuery]:
+    """Returns the query for each library, or two queries if a 0 in the shape has two meanings in this library."""
+    return [
+        LibraryQuery(name, data, shape, special_zero)
+        for name in LIBRARIES
+        for special_zero in ((True, False) if 0 in shape and name in HAVE_SPECIAL_ZERO else (False,))
+    ]
+
+
+def _check_sizes(data: Sequence[int], shape: Sequence[int]) -> None:
+    if min(data, default=0) < 0:
+        raise click.BadParameter("each size is at least 0", param_hint="'DATA'")
+    copied = [item or (data[index] if index < len(data) else 1) for index, item in enumerate(shape)]
+    for name, dims in (("DATA", data), ("SHAPE", copied)):
+        # A 0 counts as 1, because some libraries multiply only the other sizes.
+        if prod(abs(dim) or 1 for dim in dims) > _MAX_ELEMENTS:
+            message = f"more than {_MAX_ELEMENTS} elements, which is the limit because the reshape is executed"
+            raise click.BadParameter(message, param_hint=f"'{name}'")
+
+
+def _apply_rules(data: Sequence[int], shape: Sequence[int]) -> Iterator[_Answer]:
+    choices = [(name, zero) for name in SHAPE_OPERATIONS for zero in ((True, False) if 0 in shape else (False,))]
+    queries = [ShapeQuery(data_shape=data, shape=shape, special_zero=zero, operation=name) for name, zero in choices]
+    for (name, zero), result in zip(choices, infer_locally(queries), strict=True):
+        if isinstance(result, ReshapeError):
+            found: _Answer = {"rejection": {"reason": result.reason, "message": result.message}}
+        else:
+            found = {"dims": result.dims}
+        yield {"name": name, "specialZero": zero, **found}
+
+
+def _ask_libraries(data: Sequence[int], shape: Sequence[int]) -> list[_Answer]:
+    """Returns the answers. If a library cannot be used, its answer is the recorded one, if there is one."""
+    queries = list_queries(data, shape)
+    with ThreadPoolExecutor(len(queries)) as pool:
+        answers = list(pool.map(ask_library, queries))
+    recorded = json.loads(RECORDED.read_text())
+    known = {
+        (one["name"], one["specialZero"]): {**one, "version": recorded["versions"][one["name"]], "recorded": True}
+        for row in recorded["queries"]
+        if (row["data"], row["shape"]) == ([*data], [*shape])
+        for one in row["answers"]
+    }
+    return [known.get((one["name"], one["specialZero"]), one) if "unusable" in one else one for one in answers]
+
+
+def _name_outcome(answer: _Answer) -> str | None:
+    """Returns what an answer has in common with those that agree with it, or None if there is no answer."""
+    if "dims" in answer:
+        return _format_dims(answer["dims"])
+    return "rejected" if "rejection" in answer or "error" in answer else answer.get("failure")
+
+
+def _format_dims(dims: Sequence[int]) -> str:
+    return f"[{','.join(map(str, dims))}]"
+
+
+def _write_report(data: Sequence[int], shape: Sequence[int], answers: Sequence[_Answer]) -> Iterator[str]:
+    """Yields the lines of a summary, a table with a column for each meaning of a 0, and the sentences about it."""
+    yield from _summarize(answers)
+    yield ""
+    names = {one["name"]: f"{one['name']} *" if "recorded" in one else one["name"] for one in answers}
+    meanings = {zero: text for zero, text in _MEANINGS.items() if any(one["specialZero"] is zero for one in answers)}
+    title = f"{_format_dims(data)} to {_format_dims(shape)}"
+    rows = [[title, *(f"if {text}" for text in meanings.values())] if 0 in shape else [title, ""]]
+    cells = {(one["name"], one["specialZero"]): _write_cell(one, prod(data)) for one in answers}
+    rows += [[shown, *(cells.get((name, zero), "-") for zero in meanings)] for name, shown in names.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield from ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    sentences = [f"{found['reason']}: {found['message']}" for one in answers if (found := one.get("rejection"))]
+    recorded = dict.fromkeys(f"{one['name']} {one['version']}" for one in answers if "recorded" in one)
+    if recorded:
+        sentences.append(f"* not executed here, recorded with {_join([*recorded])}")
+    yield from ["", *dict.fromkeys(sentences)] if sentences else []
+
+
+def _summarize(answers: Sequence[_Answer]) -> Iterator[str]:
+    """Yields whether the answers agree, or a line for each meaning of a 0 for which they differ."""
+    groups: dict[bool, dict[str, list[str]]] = {}
+    for one in answers:
+        if outcome := _name_outcome(one):
+            groups.setdefault(one["specialZero"], {}).setdefault(outcome, []).append(one["name"])
+    texts = {zero: next(iter(found)) for zero, found in groups.items()}
+    if all(len(found) == 1 for found in groups.values()):
+        meanings = ", ".join(f"{text} if {_MEANINGS[zero]}" for zero, text in texts.items())
+        same = len(set(texts.values())) == 1
+        yield (
+            f"All answers agree: {texts[False]}" if same else f"The answers differ only by the meaning of 0: {meanings}"
+        )
+    for zero, found in groups.items():
+        if len(found) > 1:
+            *few, (most, _) = sorted(found.items(), key=lambda group: len(group[1]))
+            outcomes = [*(f"{outcome} by {_join(names)}" for outcome, names in few), f"{most} by the others"]
+            yield f"The answers differ{f' if {_MEANINGS[zero]}' if len(groups) > 1 else ''}: {'; '.join(outcomes)}"
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _write_cell(answer: _Answer, elements: int) -> str:
+    if "dims" not in answer:
+        reason = answer.get("rejection", {}).get("reason")
+        return str(reason or next(answer[key] for key in ("error", "failure", "unusable") if key in answer))
+    lost = elements - prod(answer["dims"])
+    note = f", loses {lost} elements" if lost > 0 else ", reads memory outside the tensor" if lost < 0 else ""
+    return f"{_format_dims(answer['dims'])}{note}"
