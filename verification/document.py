@@ -276,6 +276,8 @@ def _ask(
 
 
 DRAWINGS: Mapping[str, AnyQuestion] = {
+    # index.md
+    "too-many-elements": _ask("2,3", "0,5", RESHAPE, special_zero=True),
     # reshape.md
     "merge": _ask("2,3,4", "6,4"),
     "infer": _ask("2,3,4", "2,-1"),

@@ -5,7 +5,7 @@
   flags of commands do, the anchor begins with the section: `#serve-check-config`.
 - A table of sentences becomes a list of cards in a narrow window: its header row is hidden, and each cell shows the
   name of its column. With many columns it has this form in every window. The stylesheet does both.
-- A flag such as `--max-calls` does not break at its hyphens.
+- A flag such as `--max-calls` does not break at its hyphens. Long code, such as a path, breaks after `/`, `.` and `_`.
 """
 
 import re
@@ -25,6 +25,9 @@ _HEAD = re.compile(r'<th class="head"><p>(.*?)</p></th>', re.DOTALL)
 _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _FLAG = re.compile(r'<span class="pre">(--?[a-z][\w-]*)</span>')
+_ANY_TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
+_LONG_CODE = re.compile(r'(?<=<span class="pre">)[^<]{14,}(?=</span>)')
+_BREAK = re.compile(r"(?<=[/._])(?=\w)")
 _ROLES = {
     "<thead>": '<thead role="rowgroup">',
     "<tbody>": '<tbody role="rowgroup">',
@@ -74,7 +77,11 @@ def _find_section(node: nodes.Node | None) -> str:
 
 def _mark(_app: Sphinx, _page: str, _template: str, context: dict[str, object], *_: object) -> None:
     text = _FLAG.sub(r'<span class="pre flag">\1</span>', str(context.get("body", "")))
-    context["body"] = _TABLE.sub(_label, text)
+    context["body"] = _TABLE.sub(_label, _ANY_TABLE.sub(_add_breaks, text))
+
+
+def _add_breaks(table: re.Match[str]) -> str:
+    return _LONG_CODE.sub(lambda code: _BREAK.sub("<wbr>", code[0]), table[0])
 
 
 def _label(table: re.Match[str]) -> str:

@@ -36,7 +36,7 @@ def test_check_command_prints_a_line_for_each_reshape_node(tmp_path: Path, serve
     assert record["counts"]["known"] == 1
     assert record["nodes"][0]["answer"]["shape"]["dims"] == [-1, 12]
     assert run_command("check", "--explain", path).text.splitlines()[1:3] == [
-        "  shape[0] is 0 and special_zero is true: data dim 0, N (1..)",
+        "  shape[0] is 0 and special_zero is true: input dimension 0, N (1..)",
         "  shape[1] is -1: N*12 / N = 12",
     ]
 
@@ -53,7 +53,7 @@ def test_wrong_declared_shape_fails_only_with_fail_on(tmp_path: Path):
     outcome = run_command("check", path)
     assert (outcome.code, outcome.text.splitlines()[1]) == (
         0,
-        "  the model says that dim 1 is 13; the shape is [N, 12]",
+        "  the model says that dimension 1 is 13; the shape is [N, 12]",
     )
     assert run_command("check", "--fail-on", "disagrees", path).code == 3
 
@@ -62,7 +62,7 @@ def test_check_command_names_a_target_item_that_may_be_zero(tmp_path: Path):
     nodes = "one = Constant<value_ints=[1]>() n = Shape<start=0, end=1>(w) s = Concat<axis=0>(n, one) y = Reshape(x, s)"
     text = GOOD.replace("[N,3,4] x", "[2,3] x, float[K] w").replace("[N,rest]", "[]")
     path = save(tmp_path, f"{text.partition('{')[0]} {{ {nodes} }}")
-    line = "  shape[0] is K; if it is 0, it copies dim 0: treated as unknown"
+    line = "  shape[0] is K; if it is 0, it copies dimension 0: treated as unknown"
     assert run_command("check", path).text.splitlines()[1] == line
     record = json.loads(run_command("check", "--json", path).output)
     assert record["nodes"][0]["copying"] == [0]
@@ -206,7 +206,7 @@ def test_check_command_names_what_a_profile_leaves_undecided(tmp_path: Path):
 
 def test_check_command_rejects_a_wrong_profile_with_one_line(tmp_path: Path):
     outcome = run_command("check", "--profile", "x=1x3x4x4", save(tmp_path, FROZEN))
-    message = "Error: --profile: dim 1 of x is 3; the model declares 16"
+    message = "Error: --profile: dimension 1 of x is 3; the model declares 16"
     assert (outcome.code, outcome.text, outcome.errors) == (2, "", [message])
 
 

@@ -50,7 +50,7 @@ def test_compare_shows_reasons_error_classes_and_sentences():
     text = ask("2,3", "0,5").text
     assert read_row(text, "reshape").split() == ["VOLUME_MISMATCH", "VOLUME_MISMATCH"]
     assert read_row(text, "numpy").split() == ["-", "ValueError"]
-    assert "VOLUME_MISMATCH: shape [0, 5] has 10 elements, but data of shape [2, 3] has 6" in text.splitlines()
+    assert "VOLUME_MISMATCH: requested shape [0, 5] has 10 elements, but input shape [2, 3] has 6" in text.splitlines()
 
 
 def test_compare_names_outputs_with_more_or_fewer_elements():

@@ -105,7 +105,7 @@ def test_minus_one_of_data_is_an_unknown_dim():
         run_command("infer", "--data", "-1,4", "--shape", "2,4", "--expect", "-1,4", *LOCAL).text
         == "2,4\nrequires: data[0] = 2"
     )
-    text = "--data[0] is -2; a dim must be from 0 to 2^63 - 1 [DIM_OUT_OF_RANGE]"
+    text = "--data[0] is -2; a dimension must be from 0 to 2^63 - 1 [DIM_OUT_OF_RANGE]"
     assert run_command("infer", "--data", "-2,4", "--shape", "4", *LOCAL).errors == [f"Error: {text}"]
 
 

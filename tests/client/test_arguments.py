@@ -27,7 +27,7 @@ from tensor_reshape.rules.operations import OPERATIONS
 NOBODY = "127.0.0.1:1"  # nothing listens here, so a sent request would end with another error
 SIX = np.arange(6, dtype=np.float32)
 QUERY = ShapeQuery(data_shape=[6], shape=[6], special_zero=False)
-MISSING = r"^special_zero is missing: write special_zero=True .*cop.* special_zero=False for a dim of 0$"
+MISSING = r"^special_zero is missing: write special_zero=True .*cop.* special_zero=False for a dimension of size 0$"
 
 
 class PrintedType:
@@ -57,14 +57,17 @@ TARGETS: dict[str, tuple[object, str]] = {
     "a bool": ([True, 6], r"shape\[0\] is True, of the type bool: write 1$"),
     "a name": (["N", 3], r"shape\[0\] is 'N', of the type str: write an integer$"),
     "None for a dim": ([None, 3], r"shape\[0\] is None, of the type NoneType: write an integer$"),
-    "an int": (6, r"shape is 6, not a sequence of dims: write \[6\]$"),
-    "-1": (-1, r"shape is -1, not a sequence of dims: write \[-1\]$"),
-    "text": ("2,3", r"shape is the text '2,3', not a sequence of dims: write a list, such as \[2, 3\]$"),
-    "None": (None, r"shape is None, not a sequence of dims: write a list of its dims$"),
-    "bytes": (b"\2\3", r"shape is the bytes b'.*', not a sequence of dims: write a list, such as \[2, 3\]$"),
-    "a set": ({3, 2}, r"shape is the set \{.*\}, not a sequence of dims: write a list, such as \[2, 3\]$"),
-    "a dict": ({3: 1, 2: 1}, r"shape is the dict \{.*\}, not a sequence of dims: write a list, such as \[2, 3\]$"),
-    "a long text": ("2" * 1000, r"shape is the text '2{50,70}\.\.\., not a sequence of dims: write a list"),
+    "an int": (6, r"shape is 6, not a sequence of dimensions: write \[6\]$"),
+    "-1": (-1, r"shape is -1, not a sequence of dimensions: write \[-1\]$"),
+    "text": ("2,3", r"shape is the text '2,3', not a sequence of dimensions: write a list, such as \[2, 3\]$"),
+    "None": (None, r"shape is None, not a sequence of dimensions: write a list of its dimensions$"),
+    "bytes": (b"\2\3", r"shape is the bytes b'.*', not a sequence of dimensions: write a list, such as \[2, 3\]$"),
+    "a set": ({3, 2}, r"shape is the set \{.*\}, not a sequence of dimensions: write a list, such as \[2, 3\]$"),
+    "a dict": (
+        {3: 1, 2: 1},
+        r"shape is the dict \{.*\}, not a sequence of dimensions: write a list, such as \[2, 3\]$",
+    ),
+    "a long text": ("2" * 1000, r"shape is the text '2{50,70}\.\.\., not a sequence of dimensions: write a list"),
 }
 
 
@@ -81,7 +84,7 @@ SHAPES = {"an int": 6, "text": "N,4", "a bool": True, "a set": {"N", 4}, "an arr
 @pytest.mark.parametrize("field", ["data_shape", "shape", "expected_shape"])
 def test_shape_query_rejects_a_shape_that_is_not_a_sequence(field: str):
     query: dict[str, Any] = {"data_shape": [6], "shape": [6], "special_zero": False}
-    rows = {name: (dims, r".* is .*, not a sequence of dims: write") for name, dims in SHAPES.items()}
+    rows = {name: (dims, r".* is .*, not a sequence of dimensions: write") for name, dims in SHAPES.items()}
     assert find_others(rows, lambda dims: infer_locally([ShapeQuery(**{**query, field: dims})])) == {}
 
 

@@ -244,7 +244,7 @@ def test_packed_tensor_may_be_empty(empty: bytes):
 
 def test_packed_tensor_rejects_dims_outside_their_range():
     for dims in ([-1], [2**63]):
-        with pytest.raises(InvalidRequestError, match=r"^dims\[0\] is \S+; a dim must be from 0 to 2\^63 - 1$"):
+        with pytest.raises(InvalidRequestError, match=r"^dims\[0\] is \S+; a dimension must be from 0 to 2\^63 - 1$"):
             PackedTensor(DataType.U4, dims, b"")
 
 

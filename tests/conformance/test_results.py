@@ -54,7 +54,7 @@ def test_conformance_difference_has_the_query_and_both_answers():
         "id": "inferred/six@reshape",
         "rule": "inferred",
         "verdict": "wrong_shape",
-        "why": "dim 0 is 7, not 6",
+        "why": "dimension 0 is 7, not 6",
         "query": {"question": write_question()},
         "right": write_shape(6),
         "answer": write_shape(7),
@@ -64,7 +64,7 @@ def test_conformance_difference_has_the_query_and_both_answers():
         "  case     reshape of [2, 3] to [-1], special_zero false",
         "  expected [6]",
         "  answer   [7]",
-        "  differs  dim 0 is 7, not 6",
+        "  differs  dimension 0 is 7, not 6",
         f"  because  {BECAUSE}",
     ]
 

@@ -172,14 +172,14 @@ VERDICTS: list[tuple[Case, Json, str]] = [
 def test_judge_returns_the_expected_verdict_for_each_answer():
     for case, record, verdict in VERDICTS:
         assert judge(case, record).verdict == verdict, (case.id, record)
-    assert judge(BOUNDED, write_shape((4, 6), 4)).why == "dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]"
+    assert judge(BOUNDED, write_shape((4, 6), 4)).why == "dimension 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]"
 
 
 def test_answer_with_one_name_for_different_dims_is_wrong():
     case = make_case("symbols/none", write_shape(None, None), data_shape=[None, None], shape=[0, 0], special_zero=True)
     assert judge(case, write_shape("z", "y")).verdict == "agrees"
     wrong = judge(case, write_shape("z", "z"))
-    assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
+    assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dimensions [0, 1] are not all z")
 
 
 def test_wrong_conditions_are_shown_with_the_values_that_contradict_them():

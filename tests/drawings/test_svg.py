@@ -143,7 +143,7 @@ def test_error_drawing_marks_the_wrong_item():
 def test_error_drawing_has_message_and_hint():
     footer = " ".join(list_footer(draw(ask("2 3", "4 -1"), is_standalone=True)))
     assert "NOT_DIVISIBLE shape[1] is -1: 6 elements are not divisible by 4" in footer
-    assert footer.endswith("data [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
+    assert footer.endswith("input shape [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
 
 
 def test_error_drawing_text_fits_a_narrow_screen():
@@ -157,7 +157,7 @@ def test_shape_drawing_has_title_and_description():
     assert picture.get("role") == "img"
     assert picture.findtext(f"{SVG}title") == "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]"
     assert picture.findtext(f"{SVG}desc") == (
-        "shape[0] is 0 and special_zero is true: data dim 0, N (1..); shape[1] is -1: N*12 / N = 12"
+        "shape[0] is 0 and special_zero is true: input dimension 0, N (1..); shape[1] is -1: N*12 / N = 12"
     )
 
 

@@ -57,7 +57,7 @@ def test_error_for_a_negative_dim_has_no_advice_for_python(stub: ReshapeServiceS
         data=tensor_pb2.TensorSpec(shape=make_shape(-2, 3)),
         shape=reshape_pb2.TargetShape(items=[6]),
     )
-    text = "data.dims[0] is -2; a dim must be from 0 to 2^63 - 1"
+    text = "data.dims[0] is -2; a dimension must be from 0 to 2^63 - 1"
     assert catch_status(lambda: stub.StaticReshape(executed)).details() == text
     assert catch_status(lambda: stub.InferShape(query)).details() == text
 

@@ -58,14 +58,14 @@ DIMS = {"name": "data_shape", "datatype": "INT64", "shape": [1, 2]}
 WRONG_INPUTS: dict[str, InferMessage] = {
     "inputs[0] has 7 elements; FP32 of the shape [2, 3] has 6": build_request(inputs=[NUMBERS], raw_input_contents=[]),
     "inputs[0] has 27 bytes; FP32 of the shape [2, 3] has 24": build_request(payload=bytes(27)),
-    "inputs[0].shape[0] is -1; a dim must be from 0 to 2^63 - 1": build_request(shape=(-1, 3)),
+    "inputs[0].shape[0] is -1; a dimension must be from 0 to 2^63 - 1": build_request(shape=(-1, 3)),
     "inputs[0].shape has 13 items; static_reshape takes up to 12": build_request(
         "static_reshape", [1] * 13, bytes(4), target="[1]"
     ),
-    "inputs[0].shape is [1, 2]; a list of dims must have rank 1": build_request(
+    "inputs[0].shape is [1, 2]; a list of dimensions must have rank 1": build_request(
         "infer_shape", inputs=[DIMS], payload=bytes(16)
     ),
-    "data_shape[1] is -2; a dim must be from 0 to 2^63 - 1": build_question([2, -2], "[-1]"),
+    "data_shape[1] is -2; a dimension must be from 0 to 2^63 - 1": build_question([2, -2], "[-1]"),
 }
 
 

@@ -11,37 +11,42 @@ MESSAGES = {
     Reason.SHAPE_RANK_INVALID: "shape has rank 0; a requested shape must be a tensor of rank 1",
     Reason.SPECIAL_ZERO_MISSING: "special_zero is required and has no default",
     Reason.RANK_UNSUPPORTED: "data.dims has 13 items; static_reshape takes up to 12",
-    Reason.DIM_OUT_OF_RANGE: "data.dims[1] is -3; a dim must be from 0 to 2^63 - 1",
+    Reason.DIM_OUT_OF_RANGE: "data.dims[1] is -3; a dimension must be from 0 to 2^63 - 1",
     Reason.INVALID_TARGET_VALUE: (
-        "shape[0] is -2: an item of the requested shape must be from -1 to 2^63 - 1; shape [-2, 3], data [2, 3]"
+        "shape[0] is -2: an item of the requested shape must be from -1 to 2^63 - 1; "
+        "requested shape [-2, 3], input shape [2, 3]"
     ),
     Reason.COPY_INDEX_OUT_OF_RANGE: (
-        "shape[2] is 0: special_zero copies data dim 2, but the data has rank 2; shape [6, 1, 0], data [2, 3]"
+        "shape[2] is 0: special_zero copies input dimension 2, but the input has rank 2; "
+        "requested shape [6, 1, 0], input shape [2, 3]"
     ),
     Reason.MULTIPLE_MINUS_ONE: (
-        "shape[1] is -1: only one item may be -1, and shape[0] is -1 as well; shape [-1, -1], data [2, 3]"
+        "shape[1] is -1: only one item may be -1, and shape[0] is -1 as well; "
+        "requested shape [-1, -1], input shape [2, 3]"
     ),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: (
-        "shape[1] is -1: it cannot be computed, because the product of the other items is 0; shape [0, -1], data [0, 3]"
+        "shape[1] is -1: it cannot be computed, because the product of the other items is 0; "
+        "requested shape [0, -1], input shape [0, 3]"
     ),
     Reason.NOT_DIVISIBLE: (
-        "shape[1] is -1: 6 elements are not divisible by 4, the product of the other items; shape [4, -1], data [2, "
-        "3]; accepted: other items whose product divides 6: the nearest are 3 and 6"
+        "shape[1] is -1: 6 elements are not divisible by 4, the product of the other items; "
+        "requested shape [4, -1], input shape [2, 3]; "
+        "accepted: other items whose product divides 6: the nearest are 3 and 6"
     ),
     Reason.DIM_OVERFLOW: (
-        "shape[0] is -1: the inferred dim 18446744073709551616 exceeds 2^63 - 1; shape [-1], data "
-        "[4611686018427387904, 4]"
+        "shape[0] is -1: the inferred dimension 18446744073709551616 exceeds 2^63 - 1; "
+        "requested shape [-1], input shape [4611686018427387904, 4]"
     ),
     Reason.VOLUME_MISMATCH: (
-        "shape [4, 2] has 8 elements, but data of shape [2, 3] has 6; accepted: items whose product is 6: 3, or "
-        "-1, for shape[0]"
+        "requested shape [4, 2] has 8 elements, but input shape [2, 3] has 6; "
+        "accepted: items whose product is 6: 3, or -1, for shape[0]"
     ),
-    Reason.EXPECTED_SHAPE_MISMATCH: "the output dim 0 is 6; expected_shape.dims[0] is 7",
+    Reason.EXPECTED_SHAPE_MISMATCH: "output dimension 0 is 6; expected_shape.dims[0] is 7",
     Reason.STRIDES_UNSUPPORTED: "data has strides; elements of type u4 share bytes and must be dense",
     Reason.STRIDES_RANK_MISMATCH: "data.strides has 1 items; the tensor has rank 2",
     Reason.STRIDE_NEGATIVE: "data.strides[0] is -3; a stride must not be negative",
     Reason.STRIDES_OVERLAP: "data.strides [1, 1] give two elements of [2, 3] the same position",
-    Reason.DATA_SIZE_MISMATCH: "data.data has 20 bytes; data type, dims and strides require 24",
+    Reason.DATA_SIZE_MISMATCH: "data.data has 20 bytes; data type, dimensions and strides require 24",
     Reason.MESSAGE_MALFORMED: "the message is not a tensor_reshape.v1.StaticReshapeRequest",
     Reason.FIELD_MISSING: "data is required",
     Reason.OPERATION_UNSPECIFIED: "operation is 0, which is not an operation",
@@ -50,12 +55,12 @@ MESSAGES = {
     Reason.INTERVAL_EMPTY: "data.dims[0] lies from 4 to 2, which contains no value",
     Reason.EXPRESSION_INVALID: "data.dims[0] has 0 symbols; an expression must have 1 to 64",
     Reason.DIM_SYNTAX_INVALID: (
-        "'2..x' is not a valid dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such "
+        "'2..x' is not a valid dimension: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such "
         "as 4*C or N/2; put any other name in quotes: 'my dim'"
     ),
     Reason.SYMBOL_CONFLICT: "N has no possible value: its bounds in the query give 5 to 3",
     Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 needs the output of an earlier one",
-    Reason.BATCH_DEPENDENCY_FAILED: "the data is the output of item 0, and item 0 was rejected",
+    Reason.BATCH_DEPENDENCY_FAILED: "the input is the output of item 0, and item 0 was rejected",
     Reason.INTERNAL_ERROR: "internal error",
     Reason.MODEL_UNKNOWN: (
         "Request for unknown model: 'resnet' is not found; this server has static_reshape, dynamic_reshape, "

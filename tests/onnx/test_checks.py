@@ -88,9 +88,9 @@ def test_reshape_input_shape_comes_from_an_earlier_reshape():
 
 # the declared shape of the output [2, 6]; a part of the disagreement, or empty if both can be right
 DECLARED = {
-    "float[2,5] y": "dim 1 is 5",
+    "float[2,5] y": "dimension 1 is 5",
     "float[2,6,1] y": "of rank 3",
-    "float[N,7] y": "dim 1 is 7",
+    "float[N,7] y": "dimension 1 is 7",
     **dict.fromkeys(("float[2,6] y", "float[N,M] y", "float[?,6] y", "float[] y"), ""),
 }
 

@@ -23,8 +23,10 @@ def reshape(dims: str, items: str) -> ModelReport:
 def test_name_that_leaves_the_first_dim_is_a_remark():
     report = reshape("batch,8,4,4", "2,-1")
     assert report.verdict is ModelVerdict.OK
-    advice = "write [0, -1] instead of [2, -1] to keep batch in dim 0"
-    assert report.remarks == (f"leaves: batch leaves dim 0 at y: dim 1 of its output is 64*batch; {advice}",)
+    advice = "write [0, -1] instead of [2, -1] to keep batch in dimension 0"
+    assert report.remarks == (
+        f"leaves: batch leaves dimension 0 at y: dimension 1 of its output is 64*batch; {advice}",
+    )
 
 
 def test_group_of_channels_moves_no_name():
@@ -37,7 +39,7 @@ def test_wrong_declared_shape_of_an_intermediate_tensor_is_a_claim():
     }"""
     report = check(text)
     assert (report.verdict, len(report.claims)) == (ModelVerdict.OK, 1)
-    assert report.claims[0].startswith("the model declares dim 1 of c as 5; its node gives 8 for b=2 t=8")
+    assert report.claims[0].startswith("the model declares dimension 1 of c as 5; its node gives 8 for b=2 t=8")
 
 
 def test_condition_that_a_probe_refutes_is_not_reported():
@@ -55,8 +57,8 @@ def test_condition_that_a_probe_refutes_is_not_reported():
     [
         ("batch,16,4,4", "1,256", "write [0, 256] instead of [1, 256] to keep batch dynamic"),
         ("length,batch,96", "0,2,96", "write [0, 0, 96] instead of [0, 2, 96] to keep batch dynamic"),
-        ("batch,64,7,7", "-1,1024", "write [0, -1] instead of [-1, 1024] to keep batch in dim 0"),
-        ("batch,length,96", "2,-1,96", "write [0, -1, 96] instead of [2, -1, 96] to keep batch in dim 0"),
+        ("batch,64,7,7", "-1,1024", "write [0, -1] instead of [-1, 1024] to keep batch in dimension 0"),
+        ("batch,length,96", "2,-1,96", "write [0, -1, 96] instead of [2, -1, 96] to keep batch in dimension 0"),
         ("batch,length,64", "0,0,5,-1", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
         ("batch,length,64", "0,0,5,12", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
         ("2,7,64", "0,0,4,12", "write 16 instead of 12, because 4 * 16 = 64"),
@@ -76,9 +78,9 @@ def test_condition_that_a_probe_refutes_is_not_reported():
         ("4,batch", "1,-1,4", ""),
         ("4,batch", "4,3", "write [4, 0] instead of [4, 3] to keep batch dynamic"),
         ("4,batch", "3,4", "write [-1, 4] instead of [3, 4] to keep batch dynamic"),
-        ("batch,length", "-1,2,6", "write [0, 2, -1] instead of [-1, 2, 6] to keep batch in dim 0"),
+        ("batch,length", "-1,2,6", "write [0, 2, -1] instead of [-1, 2, 6] to keep batch in dimension 0"),
         ("batch,length", "-1", ""),
-        ("batch,length", "8,-1", "write [0, -1] instead of [8, -1] to keep batch in dim 0"),
+        ("batch,length", "8,-1", "write [0, -1] instead of [8, -1] to keep batch in dimension 0"),
         ("2,batch", "8,-1", ""),
         ("batch,length,c", "0,0,12,-1", ""),
         ("batch,length,96", "-1,3,32", ""),

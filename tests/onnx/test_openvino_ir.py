@@ -105,7 +105,7 @@ def test_dynamic_dims_of_an_ir_have_names_and_limits(tmp_path: Path):
     assert [str(finding) for finding in report.findings] == ["r2: [x_0, x_1] under [-1, 4] is [x_0*x_1/4, 4]"]
     assert [str(requirement) for requirement in report.requirements] == ["4 divides x_0*x_1 (node r2)"]
     assert check_profile(path, {"x": [2, 6]}).result == "accepted"
-    with pytest.raises(ProfileError, match=r"dim 1 of x is 8; the model declares 2\.\.6"):
+    with pytest.raises(ProfileError, match=r"dimension 1 of x is 8; the model declares 2\.\.6"):
         check_profile(path, {"x": [2, 8]})
 
 

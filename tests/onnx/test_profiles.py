@@ -66,7 +66,7 @@ def test_size_of_a_product_gives_the_size_of_its_only_name():
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*batch"
     assert decide(model, {"k": (8, 8)}).data == (4, 16, 4, 4)
     with pytest.raises(
-        ProfileError, match=re.escape("dim 0 of k is 7; the model declares 2*batch, which is 7 for no batch")
+        ProfileError, match=re.escape("dimension 0 of k is 7; the model declares 2*batch, which is 7 for no batch")
     ):
         check_profile(model, {"k": (7, 8)})
 
@@ -92,11 +92,11 @@ def test_profile_gives_a_rank_to_an_input_without_a_shape():
     [
         ({"z": (1,)}, "the model has no input z; its inputs are x, k"),
         ({"x": (1, 16)}, "the shape [1, 16] of x has rank 2; the model declares [batch, 16, 4, 4], of rank 4"),
-        ({"x": (1, 3, 4, 4)}, "dim 1 of x is 3; the model declares 16"),
-        ({"x": (1, 16, 4, 4), "k": (2, 4)}, "dim 0 of k is 2; the profile already has batch = 1"),
-        ({"k": (2, 5)}, "dim 1 of k is 5; the model declares 2*batch = 4"),
-        ({"x": (-1, 16, 4, 4)}, f"dim 0 of x is -1; a size must be an integer from 0 to {MAX_DIM}"),
-        ({"x": (2**63, 16, 4, 4)}, f"dim 0 of x is {2**63}; a size must be an integer from 0 to {MAX_DIM}"),
+        ({"x": (1, 3, 4, 4)}, "dimension 1 of x is 3; the model declares 16"),
+        ({"x": (1, 16, 4, 4), "k": (2, 4)}, "dimension 0 of k is 2; the profile already has batch = 1"),
+        ({"k": (2, 5)}, "dimension 1 of k is 5; the model declares 2*batch = 4"),
+        ({"x": (-1, 16, 4, 4)}, f"dimension 0 of x is -1; a size must be an integer from 0 to {MAX_DIM}"),
+        ({"x": (2**63, 16, 4, 4)}, f"dimension 0 of x is {2**63}; a size must be an integer from 0 to {MAX_DIM}"),
         ({"x": (MAX_DIM, 16, 4, 4)}, f"2*batch is {2 * MAX_DIM}; a size must be an integer from 0 to {MAX_DIM}"),
     ],
 )
@@ -117,7 +117,9 @@ def test_smallest_and_largest_size_are_accepted():
     assert [decide(model, {"x": (size, 1)}).data for size in (1, MAX_DIM)] == [(1, 1), (MAX_DIM, 1)]
     assert decide(parse("0,1", "float[n,1] x"), {"x": (0, 1)}).output == (0, 1)
     for size in (True, 1.0, "2", None, MAX_DIM + 1):
-        with pytest.raises(ProfileError, match=re.escape(f"dim 0 of x is {size!r}; a size must be an integer from 0")):
+        with pytest.raises(
+            ProfileError, match=re.escape(f"dimension 0 of x is {size!r}; a size must be an integer from 0")
+        ):
             check_profile(model, {"x": (size, 1)})  # type: ignore[dict-item] # wrong on purpose
 
 
@@ -152,9 +154,9 @@ def test_json_of_a_profile_has_everything_that_the_profile_has():
 def test_name_with_two_sizes_or_no_whole_size_is_rejected():
     model = parse("-1", 'float[a] x, float["3*a"] k, float["a*b"] z, float["a/2"] h')
     for shapes, message in (
-        ({"x": (2,), "k": (7,)}, "dim 0 of k is 7; the model declares 3*a = 6"),
-        ({"k": (7,)}, "dim 0 of k is 7; the model declares 3*a, which is 7 for no a"),
-        ({"k": (6,), "x": (3,)}, "dim 0 of k is 6; the model declares 3*a = 9"),
+        ({"x": (2,), "k": (7,)}, "dimension 0 of k is 7; the model declares 3*a = 6"),
+        ({"k": (7,)}, "dimension 0 of k is 7; the model declares 3*a, which is 7 for no a"),
+        ({"k": (6,), "x": (3,)}, "dimension 0 of k is 6; the model declares 3*a = 9"),
     ):
         with pytest.raises(ProfileError) as caught:
             check_profile(model, shapes)

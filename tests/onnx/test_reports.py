@@ -128,7 +128,7 @@ def test_declared_dims_that_can_be_equal_cause_no_disagreement():
     have = InferredShape(ShapeAnswer((name_dim("N", 2), 4)))
     told = [None, (3, 4), (name_dim("M"), None), (None, 4)]
     assert [find_disagreement("the model", dims, have) for dims in told] == [None] * 4
-    assert find_disagreement("the model", (1, 4), have) == "the model says that dim 0 is 1; the shape is [N, 4]"
+    assert find_disagreement("the model", (1, 4), have) == "the model says that dimension 0 is 1; the shape is [N, 4]"
     assert find_disagreement("onnx", (4,), have) == "onnx says [4], of rank 1; the shape is [N, 4]"
     assert find_disagreement("onnx", (4,), InferredShape(ShapeAnswer(None))) is None
 

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from documents import ROOT, read_blocks
+from documents import ROOT, read_blocks, read_printed
 from server_processes import ServerProcess
 
 PROTOS = ROOT / "protos"
@@ -45,6 +45,32 @@ def test_documented_stock_grpc_client_works_with_the_stub_wheel(
         [python, "-I", "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout, done.stderr) == ("[3, 2]\n", "")
+
+
+PROGRAMS = sorted((ROOT / "examples/clients/grpcio").glob("*.py"))
+PAGE = ROOT / "docs/how-to/clients-python.md"
+
+
+@pytest.fixture(scope="module")
+def python(stubs: Path, make_environment: Callable[..., Path]) -> Path:
+    """The interpreter of an environment with the packages that the page names, and without the SDK."""
+    (install,) = (block.text for block in read_blocks(PAGE) if block.text.startswith("pip install ./protos"))
+    return make_environment(str(stubs), *install.split()[3:])
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_documented_grpcio_program_prints_the_output_in_its_comments(
+    python: Path, server: ServerProcess, tmp_path: Path, program: Path
+):
+    done = subprocess.run(
+        [python, "-I", program, server.address], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == read_printed(program), done.stderr
+
+
+def test_page_shows_every_grpcio_program():
+    shown = {block.text for block in read_blocks(PAGE)}
+    assert [program.name for program in PROGRAMS if program.read_text() not in shown] == []
 
 
 def find_floors(described: dict[str, Any]) -> set[str]:

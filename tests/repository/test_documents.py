@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 import tomllib
+from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
@@ -231,31 +233,25 @@ def test_documented_grpcurl_command_prints_the_shown_response(server: ServerProc
     assert MessageToDict(answer) == shown
 
 
-def test_documented_curl_command_prints_the_shown_response():
-    (command,) = [text for text in find_curl_commands() if "/v2/" not in text]
-    inferred, tensor, reshaped, error = [
-        json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name
-    ]
-    (other,) = [block.text for block in find_blocks("sh") if "@request.json" in block.text]
-    ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
-    (reshape_path,) = re.findall(r"http://[^/]*(/\S+) ", other)
-    wrong = {**json.loads(body), "shape": {"items": [-2]}}
-
+@pytest.mark.parametrize("page", ["http", "inference-protocol"])
+def test_documented_curl_commands_print_the_shown_responses(page: str):
+    """Each command stands before the response that it prints."""
+    blocks = read_blocks(ROOT / f"docs/how-to/{page}.md")
+    shown = [(command, response) for command, response in pairwise(blocks) if command.text.startswith("curl ")]
+    assert shown
     with run_server("--http-listen", "127.0.0.1:0") as server:
-        asked = [post(find_http(server), given, path).document for given in (json.loads(body), wrong)]
-        assert [*asked, post(find_http(server), tensor, reshape_path).document] == [inferred, error, reshaped]
+        printed = [call_like_curl(find_http(server), command.text) for command, _ in shown]
+    assert printed == [json.loads(response.text) for _, response in shown]
 
 
-def test_documented_curl_command_over_rest_prints_the_shown_response():
-    (command,) = [text for text in find_curl_commands() if "/v2/" in text]
-    (shown,) = [json.loads(block.text) for block in find_blocks("json") if "inference-protocol.md" in block.name]
-    ((path, body),) = re.findall(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
-    with run_server("--http-listen", "127.0.0.1:0") as server:
-        assert post(find_http(server), json.loads(body), path).document == shown
-
-
-def find_curl_commands() -> list[str]:
-    return [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
+def call_like_curl(address: str, command: str) -> object:
+    """Returns the JSON that `curl URL --json BODY` prints. Further options may be headers."""
+    _, url, *options = shlex.split(command)
+    values = dict(zip(options[::2], options[1::2], strict=True))
+    name, _, value = values.pop("--header", "").partition(": ")
+    body = json.loads(values.pop("--json"))
+    assert values == {}
+    return post(address, body, urlsplit(url).path, {name: value} if name else {}).document
 
 
 def test_documented_service_config_retries_a_full_server():

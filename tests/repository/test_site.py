@@ -116,7 +116,7 @@ def test_reference_table_rows_have_anchors(pages: dict[str, Page]):
 def test_site_keeps_quotes_and_dashes_of_options():
     text = (SITE / "reference/commands.html").read_text()
 
-    assert "With --explain, the source of each dim follows" in text
+    assert "With --explain, the source of each dimension follows" in text
     assert re.findall("[\u2013\u2014\u2018-\u201d]", re.sub(r"<title>.*?</title>", "", text)) == []
 
 

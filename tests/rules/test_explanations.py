@@ -106,16 +106,16 @@ def test_origins_of_random_queries_follow_from_their_items():
 REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
     ([2], [-3], True, None, "2", "-1"),
     ([2], [1, 0], True, None, "2", "index below 1"),
-    ([], [0], True, None, "2", "a length, because a scalar has no dim to copy"),
+    ([], [0], True, None, "2", "a dimension, because a scalar has no dimension to copy"),
     ([2], [-1, -1], True, None, "2", "one -1"),
     ([2, 3], [0, -1], False, None, "3", "divides 6, without a 0"),
-    ([0, 3], [0, -1], False, None, "3", "a length in place of the -1"),
-    (None, [0, -1], False, None, "3", "a length in place of the -1"),
-    ([Dim(Interval(0, 0)), 3], [0, -1], False, None, "3", "a length in place of the -1"),
+    ([0, 3], [0, -1], False, None, "3", "a dimension in place of the -1"),
+    (None, [0, -1], False, None, "3", "a dimension in place of the -1"),
+    ([Dim(Interval(0, 0)), 3], [0, -1], False, None, "3", "a dimension in place of the -1"),
     ([24], [-1, 9], True, None, "3", "8 and 12"),
     ([24], [3, 5], True, None, "4", "24"),
     ([2, 3], [2, 0], False, None, "4", "3, or -1, for shape[1]"),
-    ([24], [-1], True, [23], "5", "24, or an unknown dim, for expected_shape.dims[0]"),
+    ([24], [-1], True, [23], "5", "24, or an unknown dimension, for expected_shape.dims[0]"),
     ([24], [-1], True, [4, 6], "5", "[24], or a shape that includes it, for expected_shape"),
     ([Dim(Interval(3, 2))], [-1], True, None, "1", "order"),
     ([Dim(ANY, make_expression(0, [Symbol("N")]))], [-1], True, None, "1", "names"),
@@ -292,14 +292,16 @@ def test_other_suggestions_are_accepted():
             ones = [item or 1 for item in question.target]
             assert infer_shape(question._replace(target=ones)), question
             volume = prod(question.data)
-            told = f"product divides {volume}, without a 0" if volume else "without a 0, or a length in place of the -1"
+            told = (
+                f"product divides {volume}, without a 0" if volume else "without a 0, or a dimension in place of the -1"
+            )
             assert accepted.endswith(told), question
         if reason == "COPY_INDEX_OUT_OF_RANGE":
             rank = len(question.data)
             told = (
-                f"a 0 at an index below {rank}, or a length"
+                f"a 0 at an index below {rank}, or a dimension"
                 if rank
-                else "a length, because a scalar has no dim to copy"
+                else "a dimension, because a scalar has no dimension to copy"
             )
             assert accepted == told, question
 
@@ -312,7 +314,7 @@ def test_suggested_expected_dim_is_that_of_the_output():
         wrong = [at for at, (have, want) in enumerate(zip(output, expected, strict=False)) if want not in {None, have}]
         told = f"{[*output]}, or a shape that includes it, for expected_shape"
         if len(output) == len(expected):
-            told = f"{output[wrong[0]]}, or an unknown dim, for expected_shape.dims[{wrong[0]}]" if wrong else ""
+            told = f"{output[wrong[0]]}, or an unknown dimension, for expected_shape.dims[{wrong[0]}]" if wrong else ""
         assert find_hint(question._replace(expected=expected))[1] == told, (question, expected)
 
 

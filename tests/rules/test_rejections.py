@@ -33,7 +33,7 @@ def test_target_item_error_contains_the_item_and_the_query():
     for error, reason, index, metadata in ITEMS:
         assert (error.reason, error.field) == (reason, f"shape[{index}]")
         assert error.message.startswith(f"shape[{index}] is {TARGET[index]}: ")
-        assert error.message.endswith("; shape [-1, 0, 7], data [N, 3, ?]")
+        assert error.message.endswith("; requested shape [-1, 0, 7], input shape [N, 3, ?]")
         assert error.metadata == {"index": str(index), "value": str(TARGET[index])} | metadata | SHOWN
     assert rejections.reject_zero_volume(QUESTION._replace(data=None), 2).metadata["data"] == "[...]"
 

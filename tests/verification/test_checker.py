@@ -27,7 +27,7 @@ def ask(data: str | None, target: str, expected: str | None) -> tuple[InferShape
 
 
 def set_dim(dim: PartialDim) -> Change:
-    """Replaces dim 0 of an answer."""
+    """Replaces dimension 0 of an answer."""
 
     def change(answer: InferShapeResponse) -> None:
         answer.shape.dims[0] = -1

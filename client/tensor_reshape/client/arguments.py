@@ -29,7 +29,8 @@ _FLAG_TYPES = ("bool", "bool_")
 _NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these types are iterable, but are not accepted as a shape
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
-    "write special_zero=True if a 0 in the shape copies the data dim at its index, or special_zero=False for a dim of 0"
+    "write special_zero=True if a 0 in the requested shape copies the input dimension at its index, or "
+    "special_zero=False for a dimension of size 0"
 )
 
 
@@ -171,16 +172,18 @@ def check_shape(items: object, field: str) -> Iterable[object]:
     if isinstance(items, _NO_SHAPES):
         kind = "text" if isinstance(items, str) else type(items).__name__
         raise TypeError(
-            f"{field} is the {kind} {show_value(items)}, not a sequence of dims: write a list, such as [2, 3]"
+            f"{field} is the {kind} {show_value(items)}, not a sequence of dimensions: write a list, such as [2, 3]"
         )
     rank = getattr(items, "ndim", 1)
     if isinstance(items, Iterable) and rank == 1:
         return items
     if rank > 1:
-        raise TypeError(f"{field} is an array of rank {rank}, not a sequence of dims: write its .shape, or a list")
+        raise TypeError(
+            f"{field} is an array of rank {rank}, not a sequence of dimensions: write its .shape, or a list"
+        )
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
-    advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # checked above
-    raise TypeError(f"{field} is {show_value(items)}, not a sequence of dims: write {advice}")
+    advice = f"[{index(items)}]" if is_integer else "a list of its dimensions"  # type: ignore[arg-type] # checked above
+    raise TypeError(f"{field} is {show_value(items)}, not a sequence of dimensions: write {advice}")
 
 
 def read_operation(name: object) -> Operation:

@@ -155,12 +155,12 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     output = outputs[data_from]
     if output is None:
-        message = f"the data is the output of item {data_from}, and item {data_from} was rejected"
+        message = f"the input is the output of item {data_from}, and item {data_from} was rejected"
         raise reject(Reason.BATCH_DEPENDENCY_FAILED, message)
     # In a message, a reference to the output of an earlier item takes only a few bytes. If such a reference cost no
     # steps, thousands of short items could each request the largest shape.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
-        message = f"too many items use the output of item {data_from}, which has many unknown dims"
+        message = f"too many items use the output of item {data_from}, which has many unknown dimensions"
         raise reject(Reason.BATCH_TOO_LARGE, message, LimitError)
     # If the batch item gives a data type, it is used instead of the type of the earlier output, because the caller
     # expects a check of it.

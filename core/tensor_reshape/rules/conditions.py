@@ -42,8 +42,8 @@ class Condition(NamedTuple):
 
     Attributes:
         kind: the relation.
-        left: a product of dims, which may be only a number. If the condition is a range, this product may also have
-            divisors.
+        left: a product of dimensions, which may be only a number. If the condition is a range, this product may also
+            have divisors.
         right: the product that is compared with `left`. None if the condition is a range.
         min: the lower end of a range. None means that the range has no lower end.
         max: the upper end of a range. None means that the range has no upper end.
@@ -85,7 +85,7 @@ class Condition(NamedTuple):
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The names of the dims in the condition."""
+        """The names of the dimensions in the condition."""
         return frozenset(symbol.name for symbol in self.list_symbols())
 
     def list_symbols(self) -> Iterator[Symbol]:
@@ -95,7 +95,7 @@ class Condition(NamedTuple):
                 yield from product.symbols
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether the given values of the dims satisfy the condition. Each dim of the condition must have a value."""
+        """Whether the given values of the dimensions satisfy the condition. Each dimension must have a value."""
         if self.unless_zero is not None and _multiply(self.unless_zero, values)[0] == 0:
             return True
         above, below = _multiply(self.left, values)

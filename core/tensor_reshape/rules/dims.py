@@ -66,7 +66,7 @@ _SHOWN_FACTORS = 8
 
 
 class Symbol(NamedTuple):
-    """A named dim. If two dims of a query have the same name, they have the same value.
+    """A named dimension. If two dimensions of a query have the same name, they have the same value.
 
     Attributes:
         name: the name in the spelling of the caller.
@@ -122,11 +122,11 @@ class Expression(Product[Symbol]):
 
 
 class Dim(NamedTuple):
-    """A partially known dim.
+    """A partially known dimension.
 
     Attributes:
-        bounds: the range of the dim.
-        expression: the symbolic expression of the dim. None means that the dim has no name.
+        bounds: the range of the dimension.
+        expression: the symbolic expression of the dimension. None means that the dimension has no name.
 
     >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
     >>> dim.bounds, str(dim)
@@ -138,11 +138,11 @@ class Dim(NamedTuple):
 
     @property
     def is_product(self) -> bool:
-        """Whether the dim has an expression that is not a single symbol."""
+        """Whether the dimension has an expression that is not a single symbol."""
         return self.expression is not None and self.expression.symbol is None
 
     def __str__(self) -> str:
-        """Returns the dim in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
+        """Returns the dimension in the usual notation: its name, or its bounds if it has no name (`2..8`, `2..`)."""
         if self.expression is not None:
             return str(self.expression)
         return f"{self.bounds.min}..{'' if self.bounds.max is None else self.bounds.max}"
@@ -319,7 +319,7 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
 
 
 def _reject_range(value: int, path: str, index: int) -> InvalidRequestError:
-    message = f"{path} is {format_value(value)}; a dim must be from 0 to 2^63 - 1"
+    message = f"{path} is {format_value(value)}; a dimension must be from 0 to 2^63 - 1"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 

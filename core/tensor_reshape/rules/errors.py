@@ -220,7 +220,7 @@ class InvalidRequestError(ReshapeError, ValueError):
     ...     client.reshape(np.zeros(6), [-1, -1], special_zero=False)
     ... except ValueError as error:
     ...     print(error)
-    shape[1] is -1: only one item may be -1, and shape[0] is -1 as well; shape [-1, -1], data [6]
+    shape[1] is -1: only one item may be -1, and shape[0] is -1 as well; requested shape [-1, -1], input shape [6]
     """
 
     code_name = INVALID_ARGUMENT

@@ -194,7 +194,7 @@ def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim:
     if kind is Kind.INFERRED:
         return _explain_inferred(question, target, index, dim)
     if kind is Kind.COPIED:
-        text = f"shape[{index}] is 0 and special_zero is true: data dim {index}, {_show(dim)}"
+        text = f"shape[{index}] is 0 and special_zero is true: input dimension {index}, {_show(dim)}"
         return Origin(kind, text, data_index=index)
     texts = {
         Kind.LITERAL: f"shape[{index}] is {format_dim(item)}",
@@ -210,7 +210,7 @@ def _explain_inferred(question: AnyQuestion, target: Target[AnyDim], index: int,
     divisor = format_product(below)
     text = f"shape[{index}] is -1: {dividend} / {divisor}"
     if target.cancelled:
-        text += ", the copied dims left out"
+        text += ", the copied dimensions left out"
     return Origin(Kind.INFERRED, f"{text} = {_show(dim)}", None, dividend, divisor)
 
 
@@ -256,20 +256,24 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
 
 def _accept_zero_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     if question.data is None or any(find_bounds(dim).max == 0 for dim in question.data):
-        return "other items without a 0, or a length in place of the -1"
+        return "other items without a 0, or a dimension in place of the -1"
     return f"other items whose product divides {format_product(question.data)}, without a 0"
 
 
 def _accept_expected(_question: AnyQuestion, error: ReshapeError) -> str:
     have = error.metadata.get("have", "")
     if "index" in error.metadata:
-        return f"{have}, or an unknown dim, for {error.field}"
+        return f"{have}, or an unknown dimension, for {error.field}"
     return f"{have}, or a shape that includes it, for {error.field}"
 
 
 def _accept_copy(question: AnyQuestion, _error: ReshapeError) -> str:
     rank = len(question.data or ())
-    return f"a 0 at an index below {rank}, or a length" if rank else "a length, because a scalar has no dim to copy"
+    return (
+        f"a 0 at an index below {rank}, or a dimension"
+        if rank
+        else "a dimension, because a scalar has no dimension to copy"
+    )
 
 
 def _accept_rank(_question: AnyQuestion, error: ReshapeError) -> str:
@@ -287,17 +291,17 @@ _ACCEPTED: dict[Reason, _Describe] = {
     Reason.SPECIAL_ZERO_MISSING: _say("special_zero true or false"),
     Reason.RANK_UNSUPPORTED: _accept_rank,
     Reason.RANK_LIMIT_EXCEEDED: _accept_rank,
-    Reason.DIM_OUT_OF_RANGE: _say("a dim from 0 to 2^63 - 1"),
+    Reason.DIM_OUT_OF_RANGE: _say("a dimension from 0 to 2^63 - 1"),
     Reason.INTERVAL_EMPTY: _say("an interval whose ends are in order"),
     Reason.EXPRESSION_INVALID: _say("names of 1 to 64 characters, and numbers from 1 to 2^63 - 1"),
     Reason.SYMBOL_CONFLICT: _say("bounds of one symbol that have a number in common"),
     Reason.INVALID_TARGET_VALUE: _say("a value from -1 to 2^63 - 1"),
     Reason.COPY_INDEX_OUT_OF_RANGE: _accept_copy,
-    Reason.MULTIPLE_MINUS_ONE: _say("one -1, and lengths for the others"),
+    Reason.MULTIPLE_MINUS_ONE: _say("one -1, and dimensions for the others"),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: _accept_zero_volume,
     Reason.NOT_DIVISIBLE: _accept_division,
     Reason.DIM_OVERFLOW: _say(
-        "other items with a greater product that divides the number of elements: a dim is at most 2^63 - 1"
+        "other items with a greater product that divides the number of elements: a dimension is at most 2^63 - 1"
     ),
     Reason.VOLUME_MISMATCH: _accept_volume,
     Reason.EXPECTED_SHAPE_MISMATCH: _accept_expected,

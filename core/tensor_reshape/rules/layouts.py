@@ -70,7 +70,7 @@ def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> Non
 
 def _check_size(want: int, have: int, field: str) -> None:
     if have != want:
-        message = f"{field}.data has {have} bytes; data type, dims and strides require {format_value(want)}"
+        message = f"{field}.data has {have} bytes; data type, dimensions and strides require {format_value(want)}"
         raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, f"{field}.data", have=have, want=want)
 
 

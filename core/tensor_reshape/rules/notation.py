@@ -74,7 +74,7 @@ def _read_named(plain: str, bounds: Interval, text: str) -> Dim:
 
 def _reject(text: str) -> InvalidRequestError:
     message = (
-        f"{text!r} is not a valid dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such "
+        f"{text!r} is not a valid dimension: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such "
         "as 4*C or N/2; put any other name in quotes: 'my dim'"
     )
     return InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, message, value=text)

@@ -13,7 +13,7 @@ Shape_co = TypeVar("Shape_co", bound="Sequence[AnyDim] | None", covariant=True)
 
 
 class Kind(Enum):
-    """The kind of an item of the target, and therefore the origin of an output dim.
+    """The kind of an item of the requested shape, and therefore the origin of an output dimension.
 
     >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
     >>> [origin.kind.value for origin in result.origins]
@@ -21,16 +21,16 @@ class Kind(Enum):
     """
 
     LITERAL = "literal"
-    """The item is a number, which is the dim itself."""
+    """The item is a number, which is the dimension itself."""
 
     COPIED = "copied"
-    """The item is a 0 with `special_zero`, which copies the data dim at the same index."""
+    """The item is a 0 with `special_zero`, which copies the input dimension at the same index."""
 
     INFERRED = "inferred"
-    """The item is -1. The dim is computed from the volume and the other items."""
+    """The item is -1. The dimension is computed from the number of elements and the other items."""
 
     LENGTH = "length"
-    """The item is an interval, a symbol or an expression. Such an item is a dim, even if its value is 0."""
+    """The item is an interval, a symbol or an expression. Such an item is a dimension, even if its value is 0."""
 
     UNKNOWN = "unknown"
     """Nothing is known about the item, which may be a length, a copy, or the -1."""
@@ -89,14 +89,14 @@ class ShapeRequest(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The origin of an output dim.
+    """The origin of an output dimension.
 
     Attributes:
-        kind: the kind of the item that determines the dim.
-        text: one sentence that explains the dim to people.
-        data_index: for a copy, the index of the data dim.
-        dividend: for an inferred dim, the product that is divided.
-        divisor: for an inferred dim, the product that it is divided by.
+        kind: the kind of the item that determines the dimension.
+        text: one sentence that explains the dimension to people.
+        data_index: for a copy, the index of the input dimension.
+        dividend: for an inferred dimension, the product that is divided.
+        divisor: for an inferred dimension, the product that it is divided by.
 
     >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
     >>> print(result.origins[1].text)
@@ -111,11 +111,11 @@ class Origin(NamedTuple):
 
 
 class DimGroup(NamedTuple):
-    """Neighbouring input dims, and the output dims that the reshape makes of them.
+    """Neighbouring input dimensions, and the output dimensions that the reshape makes of them.
 
     Attributes:
-        data: the indices of the input dims. The range is empty if the input is a scalar.
-        output: the indices of the output dims. The range is empty if the output is a scalar.
+        data: the indices of the input dimensions. The range is empty if the input is a scalar.
+        output: the indices of the output dimensions. The range is empty if the output is a scalar.
 
     >>> result = client.infer_shape(("b", "s", 768), (0, 0, 12, 64), special_zero=True, explain=True)
     >>> [(list(group.data), list(group.output)) for group in result.groups]

@@ -26,7 +26,7 @@ def reject_remainder(question: AnyQuestion, index: int, dividend: object, diviso
 
 def reject_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
     """Returns the error of an inferred dim that exceeds the largest s64."""
-    text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
+    text = f"the inferred dimension {format_value(dim)} exceeds 2^63 - 1"
     return reject_item(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
 
 
@@ -37,7 +37,7 @@ def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
     """
     if bounds.min > MAX_DIM:
         low = format_value(bounds.min)
-        message = f"{field} is {format_dim(dim)}, at least {low}; a dim must be from 0 to 2^63 - 1"
+        message = f"{field} is {format_dim(dim)}, at least {low}; a dimension must be from 0 to 2^63 - 1"
         return InvalidRequestError.of(
             Reason.DIM_OUT_OF_RANGE, message, field, index=index, value=format_dim(dim), min=low
         )
@@ -50,7 +50,8 @@ def reject_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
 def reject_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
     """Returns the error of a target whose volume differs from the volume of the data."""
     data, shape = format_dims(question.data), format_dims(question.target)
-    message = f"shape {shape} has {format_value(want)} elements, but data of shape {data} has {format_value(have)}"
+    count = format_value(have)
+    message = f"requested shape {shape} has {format_value(want)} elements, but input shape {data} has {count}"
     return InvalidRequestError.of(
         Reason.VOLUME_MISMATCH, message, "shape", data=data, shape=shape, have=have, want=want
     )
@@ -67,7 +68,7 @@ def reject_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -
 def reject_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
     """Returns the error of an output dim that differs from the expected dim."""
     field = f"expected_shape.dims[{index}]"
-    message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}"
+    message = f"output dimension {index} is {format_dim(have)}; {field} is {format_dim(want)}"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, field, index=index, have=format_dim(have), want=format_dim(want)
     )
@@ -75,8 +76,8 @@ def reject_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestErr
 
 def reject_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
     """Returns the error of expected dims that are possible separately, but not all together."""
-    shown, asked = format_dims(output), format_dims(expected)
-    message = f"the output is {shown}; expected_shape {asked} cannot have the {format_value(have)} elements of the data"
+    shown, asked, count = format_dims(output), format_dims(expected), format_value(have)
+    message = f"the output is {shown}; expected_shape {asked} cannot have the {count} elements of the input"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, "expected_shape", have=shown, want=asked, volume=have
     )
@@ -86,7 +87,7 @@ def reject_item(reason: Reason, text: str, question: AnyQuestion, index: int, **
     """Returns the error of an item of the requested shape."""
     field, value = f"shape[{index}]", format_dim((question.target or ())[index])
     data, shape = format_dims(question.data), format_dims(question.target)
-    message = f"{field} is {value}: {text}; shape {shape}, data {data}"
+    message = f"{field} is {value}: {text}; requested shape {shape}, input shape {data}"
     return InvalidRequestError.of(reason, message, field, index=index, value=value, shape=shape, data=data, **values)
 
 

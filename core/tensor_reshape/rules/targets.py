@@ -161,6 +161,6 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
     # a dim at this index is rejected, so it does not matter for the result.
     if question.data is not None and index >= len(question.data):
         rank = len(question.data)
-        text = f"special_zero copies data dim {index}, but the data has rank {rank}"
+        text = f"special_zero copies input dimension {index}, but the input has rank {rank}"
         raise reject_item(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
     return _COPIED

@@ -138,7 +138,7 @@ REJECTED = [
         build(inputs=[DATA, {**SHAPE, "shape": [-1]}]),
         Reason.DIM_OUT_OF_RANGE,
         "inputs[1].shape[0]",
-        "inputs[1].shape[0] is -1; a dim must be from 0 to 2^63 - 1",
+        "inputs[1].shape[0] is -1; a dimension must be from 0 to 2^63 - 1",
     ),
     (
         build(inputs=[DATA, {**SHAPE, "shape": [65]}], raw_input_contents=[SIX, bytes(520)]),

@@ -35,10 +35,10 @@ _FAIL_ON = Words(("rejected", "contradiction", "frozen", "restricted", "disagree
 _IR_BYTES = 4096  # of an XML file, in which the root of an IR must begin
 
 _EPILOG = """
-Prints one line for each node: its name, the data shape, the target shape, and the output shape. The library onnx made
-names such as unk__3_onnx; the model does not contain them. Then prints what the model requires of its inputs, and
-remarks. The last line has the verdict. With --explain, the source of each dim follows its node, and the conditions
-include those that only exclude empty tensors.
+Prints one line for each node: its name, the input shape, the requested shape, and the output shape. The library onnx
+made names such as unk__3_onnx; the model does not contain them. Then prints what the model requires of its inputs, and
+remarks. The last line has the verdict. With --explain, the source of each dimension follows its node, and the
+conditions include those that only exclude empty tensors.
 
 The exit code is 2 if a file is not a model, 3 for a verdict of --fail-on or a rejected profile, and 7 if the check or a
 profile is undecided. Of several files, the first of these codes counts.
@@ -279,7 +279,7 @@ def _add_failures(case: ET.Element, problems: Sequence[Problem]) -> None:
 
 @click.command(epilog=_EPILOG)
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--explain", is_flag=True, help="Show where each dim of each output comes from.")
+@click.option("--explain", is_flag=True, help="Show where each dimension of each output comes from.")
 @click.option("--write", type=NewFile(), help="Write a copy of the model, with the inferred shapes, to this file.")
 @click.option(
     "--profile",

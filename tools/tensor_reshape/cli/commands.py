@@ -113,7 +113,7 @@ def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--shape", type=SHAPE, required=True, help="The target shape, for example 0,-1.")
+@click.option("--shape", type=SHAPE, required=True, help="The requested shape, for example 0,-1.")
 @array_options
 @server_options
 def static(client: "Client", files: "ArrayFiles", **options: Any) -> None:
@@ -123,7 +123,7 @@ def static(client: "Client", files: "ArrayFiles", **options: Any) -> None:
 
 @click.command(epilog=_EPILOG)
 @click.option(
-    "--shape", type=_TARGET, required=True, help="The target shape, for example 0,-1, or @FILE with an i32 array."
+    "--shape", type=_TARGET, required=True, help="The requested shape, for example 0,-1, or @FILE with an i32 array."
 )
 @array_options
 @server_options
@@ -134,7 +134,10 @@ def dynamic(client: "Client", files: "ArrayFiles", **options: Any) -> None:
 
 @click.command(epilog=_EPILOG)
 @click.option(
-    "--shape", type=_TARGET, required=True, help="The target shape, for example 0,-1, or @FILE with an integer array."
+    "--shape",
+    type=_TARGET,
+    required=True,
+    help="The requested shape, for example 0,-1, or @FILE with an integer array.",
 )
 @click.option(
     "--dims",

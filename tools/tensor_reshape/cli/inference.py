@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 _PARTIAL = PartialDims()
 _REJECTED = 3  # the exit code of a rejected query, and of a batch with a rejected line
 _EPILOG = """
-A dim is a number, a range such as 2..8 or 2.., ? (any value), a name such as N, a name with a range such as N:1..8, or
-a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8), counts as one
-name. Any other name must be in quotes.
+A dimension is a number, a range such as 2..8 or 2.., ? (any value), a name such as N, a name with a range such as
+N:1..8, or a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8),
+counts as one name. Any other name must be in quotes.
 
 --json prints the message InferShapeResponse in protobuf's JSON mapping, with 64-bit numbers as numbers: {"shape":
-{"dims": [...], "partial": [...]}}. Without a shape, the rank is unknown. A dim of -1 is not one known number, and its
-entry in "partial" has its range or name. "conditions" follows if the reshape demands something of its inputs, and
+{"dims": [...], "partial": [...]}}. Without a shape, the rank is unknown. A dimension of -1 is not one known number, and
+its entry in "partial" has its range or name. "conditions" follows if the reshape demands something of its inputs, and
 "conditionsComplete" is false if these are not all. "origins" and "groups" follow with --explain.
 
 A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"operation": "OPERATION_RESHAPE",
 "specialZero": false, "data": {"shape": {"dims": [2, 3]}}, "shape": {"items": [-1]}}}. It may have an "id", and
-"dataFrom", the number of an earlier line, from 0, whose output is the data. If "data" is a Tensor, with "dataType",
+"dataFrom", the number of an earlier line, from 0, whose output is the input. If "data" is a Tensor, with "dataType",
 "dims" and "data", the command also reshapes it. Each line has one line of output, with the "id" of the line, if any: an
 "answer", an "output", which is a Tensor, or a "rejection". The exit code is 3 if any line is rejected.
 """
@@ -44,9 +44,9 @@ A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"o
 @click.option(
     "--data",
     type=_PARTIAL,
-    help="The data shape, for example 2,3,4 or N,4,?; empty for a scalar; ... if the rank is unknown.",
+    help="The input shape, for example 2,3,4 or N,4,?; empty for a scalar; ... if the rank is unknown.",
 )
-@click.option("--shape", type=_PARTIAL, help="The target shape, for example 0,-1; ... if its length is unknown.")
+@click.option("--shape", type=_PARTIAL, help="The requested shape, for example 0,-1; ... if its length is unknown.")
 @click.option(
     "--operation",
     type=OPERATION_NAME,
@@ -55,10 +55,12 @@ A line of --batch is a BatchInferShapeItem in the same mapping: {"question": {"o
 @click.option(
     "--special-zero/--no-special-zero",
     default=None,
-    help="Whether a 0 in the target shape copies the data dim with the same index, or is a dim of 0.",
+    help="Whether a 0 in the requested shape copies the input dimension at its index, or is a dimension of size 0.",
 )
 @click.option("--expect", type=_PARTIAL, help="The expected output shape, which may be partial.")
-@click.option("--explain", is_flag=True, help="Show where each dim comes from. With --json, errors have more details.")
+@click.option(
+    "--explain", is_flag=True, help="Show where each dimension comes from. With --json, errors have more details."
+)
 @click.option(
     "--batch",
     type=click.File("rb"),

@@ -48,8 +48,8 @@ _ADVICE = {
 def _require_flag(_ctx: click.Context, _param: click.Parameter, value: bool | None) -> bool:  # noqa: FBT001 - of click
     if value is None:
         message = (
-            "add --special-zero if a 0 in the target shape copies the data dim with the same index, or "
-            "--no-special-zero if it is a dim of 0"
+            "add --special-zero if a 0 in the requested shape copies the input dimension at its index, or "
+            "--no-special-zero if it is a dimension of size 0"
         )
         raise click.UsageError(message)
     return value
@@ -59,12 +59,13 @@ SPECIAL_ZERO_OPTION = click.option(
     "--special-zero/--no-special-zero",
     default=None,
     callback=_require_flag,
-    help="Whether a 0 in the target shape copies the data dim with the same index, or is a dim of 0. Required.",
+    help="Whether a 0 in the requested shape copies the input dimension at its index, or is a dimension of size 0. "
+    "Required.",
 )
 EXPECT_OPTION = click.option(
     "--expect",
     type=Dims(unknown=True),
-    help="The expected output shape, with ? for an unknown dim. The call fails if the output differs.",
+    help="The expected output shape, with ? for an unknown dimension. The call fails if the output differs.",
 )
 JSON_OPTION = click.option(
     "--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON to standard output."

@@ -70,7 +70,7 @@ class Dims(_Type):
             return "this operation takes only numbers; dynamic and reshape also take a file"
         if self._parse(with_commas := text.replace("x", ",")) is not None:
             return f"write {with_commas}"
-        example = "or ? for any dim, for example 2,3,?" if self._unknown else "for example 2,3,-1"
+        example = "or ? for any dimension, for example 2,3,?" if self._unknown else "for example 2,3,-1"
         return f"write numbers separated by commas, {example}"
 
 

@@ -360,7 +360,7 @@ def _read_record(record: Any) -> tuple[np.dtype[np.generic], tuple[int, ...], in
         message = "the header does not describe the tensor: dtype, shape and two data_offsets are needed"
         raise FormatError(message) from None
     if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
-        raise FormatError("the header has an invalid dim or offset")
+        raise FormatError("the header has an invalid dimension or offset")
     if name not in _DATA_TYPES:
         raise FormatError(f"the type {name} is not one of {', '.join(_DATA_TYPES)}")
     dtype = DTYPES[_DATA_TYPES[name]]

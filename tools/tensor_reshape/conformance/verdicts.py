@@ -162,7 +162,7 @@ def _read_shape(value: object) -> GivenShape:
     if len(_get(value, "conditions") or ()) != len(answer.conditions):
         raise InvalidAnswerError("a condition must have the kind KIND_EQUAL, KIND_DIVIDES or KIND_RANGE")
     if any(find_bounds(dim).is_empty for dim in answer.dims or ()):
-        raise InvalidAnswerError("a dim of the shape has bounds that contain no value")
+        raise InvalidAnswerError("a dimension of the shape has bounds that contain no value")
     conditions = answer.conditions if any(_get(value, key) is not None for key in _CONDITIONS) else None
     given = None if answer.dims is None else tuple(invalid.get(index, dim) for index, dim in enumerate(answer.dims))
     return GivenShape(given, None, conditions, answer.conditions_complete)
@@ -331,14 +331,14 @@ def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], known: fro
     for name, indexes in places.items():
         instances = islice(list_instances(question) if len(indexes) > 1 else (), _MAX_INSTANCES)
         if found := next((one for one in instances if len({one.output[index] for index in indexes}) > 1), None):
-            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dims {indexes} are not all {name[:MAX_QUOTED]}: {found}")
+            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dimensions {indexes} are not all {name[:MAX_QUOTED]}: {found}")
 
 
 def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim) -> Iterator[Judgement]:
     ours, theirs = find_bounds(want), find_bounds(have)
     if ours == theirs:
         return
-    text = f"dim {index} is {_describe(have)}, not {_describe(want)}"
+    text = f"dimension {index} is {_describe(have)}, not {_describe(want)}"
     if isinstance(want, int) and not theirs.holds(want):
         yield Judgement(CaseVerdict.WRONG_SHAPE, text)
         return
@@ -376,11 +376,11 @@ def _judge_name(
     if str(want) == str(have):
         return
     if have is None:
-        yield Judgement(CaseVerdict.WEAKER, f"dim {index} has no name; it is {want}")
+        yield Judgement(CaseVerdict.WEAKER, f"dimension {index} has no name; it is {want}")
         return
     for instance in islice(list_instances(question), _MAX_INSTANCES):
         if not instance.evaluate(have, instance.output[index]):
-            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dim {index} is not {have}: {instance}")
+            yield Judgement(CaseVerdict.WRONG_SHAPE, f"dimension {index} is not {have}: {instance}")
             return
     if want is None:  # if the expected answer also has a name for the dim, both names are accepted
-        yield Judgement(CaseVerdict.TIGHTER, f"dim {index} has the name {have}")
+        yield Judgement(CaseVerdict.TIGHTER, f"dimension {index} has the name {have}")

@@ -116,7 +116,7 @@ def check_profile(source: ModelLike, shapes: ProfileShapes) -> ProfileReport:
 
     Args:
         source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
-        shapes: the shapes of inputs, by name. Other inputs keep the dims that the model declares.
+        shapes: the shapes of inputs, by name. Other inputs keep the dimensions that the model declares.
 
     Raises:
         ProfileError: an input does not exist, a rank is wrong, or a size contradicts the model.
@@ -264,8 +264,8 @@ def _infer_in_rounds(
         if uses_formulas:
             add_symbols(inferred, model, params)
     message = (
-        f"the check needs more than {_MAX_CORRECTIONS} rounds, because too many targets are computed from the outputs "
-        "of other Reshape nodes"
+        f"the check needs more than {_MAX_CORRECTIONS} rounds, because too many requested shapes are computed from the "
+        "outputs of other Reshape nodes"
     )
     raise ModelError(message)
 

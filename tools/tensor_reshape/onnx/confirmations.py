@@ -118,9 +118,9 @@ def _list_moved_names(findings: Sequence[Finding], probes: Probes) -> Iterator[s
         moved = sorted(_list_factors(data[0]) & probes.leading - _list_factors(answer.dims[0]))
         places = [place for place, dim in enumerate(answer.dims) if place and set(moved) & _list_factors(dim)]
         if moved and places:
-            name = format_dim(answer.dims[places[0]])
+            label, name = finding.node.label, format_dim(answer.dims[places[0]])
             advice = advise_first(finding.node)
-            text = f"leaves: {moved[0]} leaves dim 0 at {finding.node.label}: dim {places[0]} of its output is {name}"
+            text = f"leaves: {moved[0]} leaves dimension 0 at {label}: dimension {places[0]} of its output is {name}"
             yield f"{text}; {advice}" if advice else text
 
 
@@ -151,7 +151,7 @@ def _find_difference(declared: Sequence[AnyDim], dims: Dims, sizes: Sizes) -> st
         value = evaluate_dim(stated, sizes)
         if size is not None and value not in {None, size}:
             text = str(value) if isinstance(stated, int) else f"{format_dim(stated)} = {value}"
-            return f"dim {place} of {{name}} as {text}; its node gives {size}"
+            return f"dimension {place} of {{name}} as {text}; its node gives {size}"
     return ""
 
 
@@ -204,7 +204,7 @@ def advise_first(node: ReshapeNode) -> str:
         rest[-1] = -1
     elif -1 not in rest:
         return ""
-    return f"write {format_dims([0, *rest])} instead of {format_dims(node.target)} to keep {name} in dim 0"
+    return f"write {format_dims([0, *rest])} instead of {format_dims(node.target)} to keep {name} in dimension 0"
 
 
 def _list_advice(place: int, finding: Finding, report: ModelReport) -> Iterator[str]:

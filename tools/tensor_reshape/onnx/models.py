@@ -42,7 +42,7 @@ class ModelSource(NamedTuple):
     Attributes:
         model: the model.
         operation: the operation whose rules the Reshape nodes follow.
-        bounds: the limits of input dims, by name.
+        bounds: the limits of input dimensions, by name.
         note: a note about parts that are not checked, or an empty text.
     """
 

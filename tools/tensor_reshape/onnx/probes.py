@@ -229,7 +229,7 @@ class _ProbeSearch:
             if not self.free.bounds:
                 break
         if best is None:
-            self.result.reason = "no sizes fit the declared dims of the inputs"
+            self.result.reason = "no sizes fit the declared dimensions of the inputs"
             return None
         _, sizes, run = best
         found = self._climb(sizes, best[0]) if self.free.bounds else None

@@ -93,7 +93,7 @@ def _bind_inputs(graph: onnx.GraphProto, shapes: ProfileShapes, params: DimParam
     """Returns the shapes of all inputs without a default value, with None for an unknown dim."""
     inputs = {given.name: given.type for given in graph.input}
     given = [
-        (f"dim {place} of {name}", dim, shape[place])
+        (f"dimension {place} of {name}", dim, shape[place])
         for name, shape in shapes.items()
         for place, dim in enumerate(_read_input(name, shape, inputs, params))
     ]

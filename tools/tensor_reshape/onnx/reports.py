@@ -26,16 +26,16 @@ class Verdict(Enum):
     """
 
     KNOWN = "known"
-    """onnx infers the same output, and each dim is a number or a name in the model."""
+    """onnx infers the same output, and each dimension is a number or a name in the model."""
 
     CLOSED = "closed"
-    """onnx leaves dims unknown. This check infers each dim as a number or a product of names in the model."""
+    """onnx leaves dimensions unknown. This check infers each one as a number or a product of names in the model."""
 
     NARROWED = "narrowed"
-    """onnx leaves dims unknown. This check infers some of these dims."""
+    """onnx leaves dimensions unknown. This check infers some of these dimensions."""
 
     OPEN = "open"
-    """This check infers no more dims than onnx. It may infer fewer, because onnx treats each item as a length."""
+    """This check infers no more dimensions than onnx. It may infer fewer, because onnx treats each item as a length."""
 
     DISAGREES = "disagrees"
     """The model or onnx states another output shape."""
@@ -51,7 +51,7 @@ class Finding:
     Attributes:
         node: the node.
         answer: the inferred output shape, or the rejection.
-        declared: the output shape that the model declares, with None for an unknown dim. The value is None if
+        declared: the output shape that the model declares, with None for an unknown dimension. The value is None if
             the model declares no shape.
         inferred: the output shape that onnx infers without the declared shape.
         disagreements: a sentence for each contradiction between these shapes.
@@ -76,11 +76,11 @@ class Finding:
 
     @property
     def copies(self) -> tuple[str, ...]:
-        """A sentence for each target item that is not a length in every run."""
+        """A sentence for each requested item that is not a length in every run."""
         target = self.node.target or ()
         return tuple(
-            f"shape[{place}] is {format_dim(target[place])}; if it is 0, it copies dim {place}: treated as unknown"
-            for place in self.node.copying
+            f"shape[{at}] is {format_dim(target[at])}; if it is 0, it copies dimension {at}: treated as unknown"
+            for at in self.node.copying
         )
 
     @property
@@ -125,7 +125,7 @@ class FailedProbe:
     Attributes:
         node: the index of the node.
         label: the name of the node, or of its output.
-        sizes: the size of each dynamic dim.
+        sizes: the size of each dynamic dimension.
         decision: the shapes of the node, and the error.
 
     >>> check_model(model).failed_probes
@@ -158,7 +158,7 @@ class ModelReport:
             node. The tuple is empty if the check finds no contradiction.
         failed_probes: the nodes that reject sizes which no condition excludes, with the sizes.
         remarks: sentences about the model that change neither the verdict nor the exit code: sizes that a node other
-            than Reshape rejects, and a name that leaves dim 0.
+            than Reshape rejects, and a name that leaves dimension 0.
         claims: a sentence for each declared shape of another tensor that is wrong.
         tried: the number of sizes that were tried.
         base: sizes that every node accepts, or None if none were found.
@@ -271,5 +271,5 @@ def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: Inferr
         return f"{source} says {format_dims(stated)}, of rank {len(stated)}; the shape is {have}"
     for index, (one, other) in enumerate(zip(stated, have.dims, strict=True)):
         if find_bounds(one).meet(find_bounds(other)).is_empty:
-            return f"{source} says that dim {index} is {format_dim(one)}; the shape is {have}"
+            return f"{source} says that dimension {index} is {format_dim(one)}; the shape is {have}"
     return None

@@ -247,16 +247,16 @@ class ModelVerdict(Enum):
     """
 
     OK = "ok"
-    """No condition restricts the input dims, except that some tensors may not be empty."""
+    """No condition restricts the input dimensions, except that some tensors may not be empty."""
 
     RESTRICTED = "restricted"
-    """A divisibility or a relation restricts the dims that the model declares dynamic, or a node rejects some sizes."""
+    """A divisibility or a relation restricts the dynamic dimensions of the model, or a node rejects some sizes."""
 
     UNDECIDED = "undecided"
     """No sizes were found that every node accepts, or a Reshape node depends on something unknown."""
 
     FROZEN = "frozen"
-    """A dim that the model declares dynamic has only one legal value."""
+    """A dimension that the model declares dynamic has only one legal value."""
 
     CONTRADICTION = "contradiction"
     """No input with elements satisfies the conditions of all nodes."""
@@ -270,7 +270,7 @@ class Requirement:
     """A condition that the inputs of a model must satisfy.
 
     Attributes:
-        condition: the condition. Its names are names of input dims, or formulas of them.
+        condition: the condition. Its names are names of input dimensions, or formulas of them.
         nodes: the indices of the nodes that demand the condition.
         labels: the names of these nodes, or of their outputs.
         graph: the path of the subgraph with the nodes. If the subgraph does not run, the condition does not apply. The

@@ -67,13 +67,14 @@ class ReshapeNode:
         graph: the path of the graph with the node, which names the outer nodes and their attributes, for example
             `y.then_branch`. The path is empty for the main graph.
         output: the name of the node's output.
-        data: the known part of the data shape. The value is None if the rank of the data is unknown.
+        data: the known part of the input shape. The value is None if the rank of the data is unknown.
         target: the known part of the requested shape. The value is None if the number of items is unknown.
-        copying: the indices of target items that the model computes, and that copy another dim if they are 0. The query
-            treats these items as unknown.
-        special_zero: whether a 0 in the target copies a dim. This flag is the opposite of the attribute `allowzero`.
-        data_from: the index of an earlier Reshape node whose output has the shape of the data. The value is None if
-            there is no such node.
+        copying: the indices of requested items that the model computes, and that copy another dimension if they are 0.
+            The query treats these items as unknown.
+        special_zero: whether a 0 in the requested shape copies a dimension. This flag is the opposite of the attribute
+            `allowzero`.
+        data_from: the index of an earlier Reshape node whose output has the same shape as the input. The value is None
+            if there is no such node.
 
     >>> (finding,) = check_model(model).findings
     >>> finding.node.output, finding.node.shape, finding.node.special_zero
@@ -101,7 +102,7 @@ class ReshapeNode:
 
     @property
     def shape(self) -> tuple[AnyDim, ...] | None:
-        """The target of the query, with None for an item that may copy another dim."""
+        """The requested shape of the query, with None for an item that may copy another dimension."""
         if self.target is None:
             return None
         return tuple(None if place in self.copying else item for place, item in enumerate(self.target))

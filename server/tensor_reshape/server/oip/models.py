@@ -112,7 +112,8 @@ class Model:
 
 _PARAMETERS = {
     SPECIAL_ZERO: (
-        "bool, used instead of the input special_zero; whether a 0 in the requested shape copies the dim of the data"
+        "bool, used instead of the input special_zero; whether a 0 in the requested shape copies the dimension of the "
+        "input data at its index"
     ),
     SHAPE: 'string, used instead of the input shape, for example "[0,-1]"',
 }

@@ -292,7 +292,7 @@ def _read_target_parameter(model: Model, named: Mapping[str, InferTensor], param
 
 def _read_list(operation: Operation, tensor: TensorView, limits: Limits, field: str) -> Sequence[int]:
     if len(tensor.dims) != 1:
-        message = f"{field}.shape is {format_value(tensor.dims)}; a list of dims must have rank 1"
+        message = f"{field}.shape is {format_value(tensor.dims)}; a list of dimensions must have rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, message, f"{field}.shape", rank=len(tensor.dims))
     if tensor.dims[0] > MAX_RANK:
         check_rank(operation, tensor.dims[0], field, limits)

@@ -170,5 +170,5 @@ class StreamSession:
             yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
 
     def _reject_size(self, have: int, what: str) -> InvalidRequestError:
-        message = f"{what} {have} bytes of data. Its data type, dims and strides require {self._size} bytes"
+        message = f"{what} {have} bytes of data. Its data type, dimensions and strides require {self._size} bytes"
         return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

@@ -74,7 +74,7 @@ function buildShape(text, name) {
 function parseItem(text, field) {
   const dim = parseDim(text);
   if (dim === undefined) {
-    const message = `${field} is '${text}', which is not a valid dim: write a number, lo..hi, lo.., ?, a name, `
+    const message = `${field} is '${text}', which is not a valid dimension: write a number, lo..hi, lo.., ?, a name, `
       + "name:lo..hi, or a product such as 4*C or N/2; put any other name in quotes: 'my dim'";
     throw new SyntaxRejection("DIM_SYNTAX_INVALID", message, field);
   }
