@@ -205,14 +205,13 @@ def write_snippets(page: Page, text: QueryText, link: str) -> dict[str, str]:
 
 def run_python(code: str) -> str:
     """Runs code. Returns the shape that it prints, or the reason of its error."""
-    printed, names = io.StringIO(), dict[str, Any]()
+    printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "<snippet>", "exec"), names)
+            exec(compile(code, "<snippet>", "exec"), {})
     except ReshapeError as error:
         return str(error.reason)
-    output = names["output"]
-    return str(output.reason) if isinstance(output, ReshapeError) else printed.getvalue().strip()
+    return printed.getvalue().strip()
 
 
 def split_words(command: str) -> list[str]:
@@ -284,15 +283,14 @@ def test_long_snippet_line_is_wrapped_between_arguments(page: Page, link: str):
     page.goto(link)
     snippets = write_snippets(page, EXAMPLE, link)
     assert snippets["Python, without a server"] == (
-        "from tensor_reshape.client import ShapeQuery, infer_locally\n\n"
-        "query = ShapeQuery(\n"
-        '    data_shape=["N", 4, "2..8"],\n'
-        "    shape=[0, -1],\n"
+        "from tensor_reshape.client import infer_shape_locally\n\n"
+        "output = infer_shape_locally(\n"
+        '    ["N", 4, "2..8"],\n'
+        "    [0, -1],\n"
         "    special_zero=True,\n"
         '    operation="reshape",\n'
         "    expected_shape=[None, None],\n"
         ")\n"
-        "(output,) = infer_locally([query])\n"
         "print(output)\n"
     )
     assert snippets["Command line"].splitlines()[1] == "    --data N,4,2..8 \\"

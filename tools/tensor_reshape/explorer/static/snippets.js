@@ -18,12 +18,12 @@ export function writeSnippets(query, operation, request, link) {
   ];
 }
 
-/** Lists the names and values of the arguments of `ShapeQuery`. */
+/** Lists the arguments of `infer_shape`. */
 function listArguments(query, operation) {
-  const list = [["data_shape", writeShape(query.get("data"))], ["shape", writeShape(query.get("shape"))]];
-  list.push(["special_zero", { true: "True", false: "False" }[query.get("special_zero")] ?? "None"]);
-  if (operation !== FIRST_OPERATION) list.push(["operation", JSON.stringify(operation)]);
-  if (isExpected(query)) list.push(["expected_shape", writeShape(query.get("expected"))]);
+  const list = [writeShape(query.get("data")), writeShape(query.get("shape"))];
+  list.push(`special_zero=${{ true: "True", false: "False" }[query.get("special_zero")] ?? "None"}`);
+  if (operation !== FIRST_OPERATION) list.push(`operation=${JSON.stringify(operation)}`);
+  if (isExpected(query)) list.push(`expected_shape=${writeShape(query.get("expected"))}`);
   return list;
 }
 
@@ -34,16 +34,14 @@ function isExpected(query) {
 function writeCall(list, { protocol, hostname }) {
   // The gRPC port of a server uses TLS if its HTTP port does.
   const isSecure = protocol === "https:";
-  const words = list.map(([name, value]) => (name.endsWith("shape") && !name.startsWith("expected") ? value : `${name}=${value}`));
   return `${isSecure ? "import grpc\n\n" : ""}from tensor_reshape.client import Client\n\n`
     + `with Client("${hostname}:${PORT}"${isSecure ? ", credentials=grpc.ssl_channel_credentials()" : ""}) as client:\n`
-    + `    output = client.infer_shape(${join(words, 4)})\nprint(output)\n`;
+    + `    output = client.infer_shape(${join(list, 4)})\nprint(output)\n`;
 }
 
 function writeLocalCall(list) {
-  return "from tensor_reshape.client import ShapeQuery, infer_locally\n\n"
-    + `query = ShapeQuery(${join(list.map(([name, value]) => `${name}=${value}`), 0)})\n`
-    + "(output,) = infer_locally([query])\nprint(output)\n";
+  return "from tensor_reshape.client import infer_shape_locally\n\n"
+    + `output = infer_shape_locally(${join(list, 0)})\nprint(output)\n`;
 }
 
 /** Joins arguments on one line if they fit, and otherwise one per line. */
