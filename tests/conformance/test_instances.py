@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from itertools import islice
 
+import pytest
+
 from tensor_reshape.client import ShapeQuery
 from tensor_reshape.client.queries import DimLike, read_query
 from tensor_reshape.conformance.instances import (
@@ -13,6 +15,7 @@ from tensor_reshape.conformance.instances import (
     list_names,
 )
 from tensor_reshape.rules.dims import Interval
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
 
 
@@ -69,6 +72,12 @@ def test_candidates_include_values_directly_outside_expected_bounds():
 def test_candidates_of_unknown_rank_name_their_dims_by_position():
     values = [values for values, _ in list_candidates(read(None, [0]))]
     assert {tuple(one) for one in values} >= {(), ("data[0]",), ("data[0]", "data[1]")}
+
+
+@pytest.mark.parametrize(("data", "shape"), [(["M*N", (MAX_DIM, MAX_DIM)], [-1]), (["M", "2*M*N"], [0, 0])], ids=str)
+def test_candidates_have_no_dim_that_is_too_large(data: list[DimLike], shape: list[DimLike]):
+    # The rules state no condition for these queries, because no instance has such a dim.
+    assert {is_accepted for _, is_accepted in list_candidates(read(data, shape))} == {True}
 
 
 def test_chosen_numbers_and_their_multiples_are_accepted_values():

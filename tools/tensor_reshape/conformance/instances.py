@@ -20,7 +20,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, are_known, find_bounds, format_dims
-from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.questions import AnyQuestion
 
@@ -32,6 +32,7 @@ _MAX_VALUES = 48
 _MAX_HINTS = 64
 _RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
 _NEAR = 6  # this many values are tried at each end of the bounds of a dim
+_TOO_LARGE = {Reason.DIM_OUT_OF_RANGE, Reason.DIM_OVERFLOW}
 _MAX_CHOSEN = 800  # this many queries are tried with chosen numbers
 
 
@@ -117,8 +118,8 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
     """Yields values of the unknown dims of a query, and whether the rules accept these values.
 
     The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
-    expression in the query would not be a whole number. The values directly outside the bounds of each dim are tried
-    for the other dims, too, because a condition may end there.
+    expression in the query would not be a whole number, or if a dim of the input or output would be too large. The
+    values directly outside the bounds of each dim are tried for the other dims, too, because a condition may end there.
     """
     outside = {end for dim in _list_dims(question) for end in _list_outside(find_bounds(dim))}
     search = _InstanceSearch(sorted({*_list_hints(question), *outside}))
@@ -126,8 +127,9 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
         for candidate in _replace_unknown(ranked, search, lambda _: True):
             names = {name: bounds.min for name, bounds in _find_names(candidate).items()}
             expressions = [dim.expression for dim in _list_dims(candidate) if isinstance(dim, Dim)]
-            if all(one is None or one.evaluate(names) is not None for one in expressions):
-                yield _list_values(question, candidate, names), _build_instance(candidate) is not None
+            is_accepted = _is_accepted(candidate)
+            if is_accepted is not None and all(one is None or one.evaluate(names) is not None for one in expressions):
+                yield _list_values(question, candidate, names), is_accepted
 
 
 def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapping[str, int]]:
@@ -259,6 +261,14 @@ def _list_alternatives(question: AnyQuestion, search: _InstanceSearch) -> Iterat
 
 def _put(dims: tuple[AnyDim, ...], index: int, dim: AnyDim) -> tuple[AnyDim, ...]:
     return (*dims[:index], dim, *dims[index + 1 :])
+
+
+def _is_accepted(question: AnyQuestion) -> bool | None:
+    """Whether the rules accept a query without unknown values. None: a dim would be too large for an instance."""
+    try:
+        return are_known(infer(question).dims)
+    except InvalidRequestError as error:
+        return None if error.reason in _TOO_LARGE else False
 
 
 def _build_instance(question: AnyQuestion) -> Instance | None:
