@@ -18,7 +18,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from documents import ADDRESS, DESCRIPTION, PAGES, README, ROOT, find_blocks, read_blocks, read_prose, run_console
 from http_calls import find_http, post
-from plain_requests import begin, catch_status, open_stream, send_raw
+from plain_requests import begin, build_static_request, catch_status, open_stream, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
@@ -268,3 +268,15 @@ def test_documented_service_config_retries_a_full_server():
         pauses = time.monotonic() - start
 
     assert pauses > 2.5 * RETRY_SECONDS  # between four attempts
+
+
+def test_documented_service_config_sends_a_call_above_a_limit_once():
+    (config,) = [block.text for block in find_blocks("json") if "methodConfig" in block.text]
+    request = build_static_request() * 2000  # more bytes before the elements than a header may have
+    with run_server() as server, grpc.insecure_channel(server.address, [("grpc.service_config", config)]) as channel:
+        assert (
+            catch_status(lambda: send_raw(channel, "StaticReshape", request)).code()
+            is grpc.StatusCode.RESOURCE_EXHAUSTED
+        )
+        server.stop()
+    assert [record["message"] for record in server.records].count("rejected") == 1

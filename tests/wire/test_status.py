@@ -133,8 +133,9 @@ def find_retry_seconds(error: ReshapeError | None) -> float | None:
 
 def test_only_retryable_error_reasons_have_a_retry_delay():
     passing = {Reason.SERVER_BUSY, Reason.QUOTA_EXCEEDED}
+    permanent = {reason for reason in Reason if reason.code_name == "RESOURCE_EXHAUSTED"} - passing
     assert {reason: find_pushback(reject(reason)) for reason in Reason} == {
-        reason: "200" if reason in passing else None for reason in Reason
+        reason: "200" if reason in passing else "-1" if reason in permanent else None for reason in Reason
     }
     assert find_pushback(InvalidRequestError(SMALL, reason=Reason.SERVER_BUSY)) == "200"
     assert find_retry_seconds(travel(LimitError.of(Reason.SERVER_BUSY, "no"))) == 0.2

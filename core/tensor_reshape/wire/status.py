@@ -41,13 +41,14 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 PUSHBACK_KEY = "grpc-retry-pushback-ms"
 """The metadata key of the delay for gRPC's own retries (gRFC A6). gRPC retries only if the client's retry policy
-contains the status code.
+contains the status code, and the delay is not negative.
 """
 
 RETRY_SECONDS = 0.2
 """The delay before a retry if the error does not contain a delay."""
 
 _MAX_PUSHBACK_MS = 2**31 - 1
+_NEVER = "-1"
 # a retry delay is limited to about thirty years, although a Duration message can contain longer times
 _MAX_RETRY_SECONDS = 1e9
 _MAX_FIELD_CHARACTERS = 128  # with this limit and the limits of `rules.errors`, an encoded status is below 7 KiB
@@ -86,6 +87,8 @@ def encode_rejection(error: ReshapeError) -> Status:
         delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
         details.append(RetryInfo(retry_delay=delay))
         pushback = ((PUSHBACK_KEY, str(milliseconds)),)
+    elif isinstance(error, LimitError):
+        pushback = ((PUSHBACK_KEY, _NEVER),)  # the code alone cannot tell a retry policy that the limit is permanent
     message = StatusMessage(code=Code.Value(code), message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 
