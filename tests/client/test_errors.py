@@ -86,6 +86,12 @@ def test_rejection_that_is_about_no_shape_is_not_drawn():
         assert keep_question(error, question)._repr_svg_() is None
 
 
+def test_rejection_of_a_long_requested_shape_does_not_keep_it():
+    with Client("127.0.0.1:1") as client, pytest.raises(InvalidRequestError) as caught:
+        client.static_reshape(np.zeros(6, np.float32), [1] * 10000, special_zero=False)
+    assert (caught.value.to_svg(), len(pickle.dumps(caught.value)) < 1000) == (None, True)
+
+
 def test_pickled_or_copied_rejection_keeps_its_drawing():
     (rejected,) = infer_locally([ROWS_OF_FIVE])
     assert isinstance(rejected, InvalidRequestError)

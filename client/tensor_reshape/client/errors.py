@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tensor_reshape.rules.errors import Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.rules.limits import MAX_RANK
 from tensor_reshape.rules.questions import AnyQuestion
 
 if TYPE_CHECKING:  # this import is only for type checkers, because importing an exception must not import gRPC
@@ -90,8 +91,11 @@ _Error = TypeVar("_Error", bound=TensorReshapeError)
 
 
 def keep_question(error: _Error, question: AnyQuestion | None) -> _Error:
-    """Returns the error. If it rejects the question by one of the five rules, `to_svg` now draws the question."""
-    if question is None or not isinstance(error, ReshapeError):
+    """Returns the error. If it rejects the question by one of the five rules, `to_svg` now draws the question.
+
+    A requested shape that is longer than any server allows is not kept, because it may have millions of items.
+    """
+    if question is None or len(question.target or ()) > MAX_RANK or not isinstance(error, ReshapeError):
         return error
     if isinstance(error.reason, Reason) and error.reason.rule is not None:
         error.draw = partial(_draw, question)

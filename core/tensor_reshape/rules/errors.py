@@ -190,7 +190,7 @@ class ReshapeError(TensorReshapeError):
 
         Returns:
             None if the error does not belong to a query that breaks a rule, for example because the server is busy, or
-            because the query cannot be read.
+            because the query cannot be read or has too many items.
 
         >>> try:
         ...     client.infer_shape([2, 3, 4], [5, -1], special_zero=False)
