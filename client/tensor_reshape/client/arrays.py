@@ -196,7 +196,7 @@ def _has_nulls(array: _Column) -> bool:
 
 
 def _find_device(array: object) -> int | None:
-    """Returns DLPack's type of the device of an array."""
+    """Returns the number that DLPack gives to the kind of an array's device."""
     try:
         return int(array.__dlpack_device__()[0])  # type: ignore[attr-defined] # see the except clause
     except (AttributeError, BufferError):

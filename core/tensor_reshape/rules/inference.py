@@ -349,7 +349,7 @@ def _solve(question: AnyQuestion, case: ValueCase) -> tuple[tuple[AnyDim, ...], 
 def _find_zeros(case: ValueCase, solution: Solution) -> set[int]:
     """Returns the output variables that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
-    if case.target.inferred is not None:  # a variable that divides the -1 is not 0
+    if case.target.inferred is not None:  # the -1 is a quotient, and no variable of its divisor is 0
         # The divisors of the -1 are taken from the equation before common factors are cancelled, because cancelling
         # removes the copied dims of the graph operations, which are on both sides and also divide the -1.
         divisors = Counter(case.equation.divisors)

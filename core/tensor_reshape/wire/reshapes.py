@@ -60,8 +60,8 @@ class Parts(NamedTuple):
     """The positions of the parts of a message that ends with a tensor (see `find_parts`).
 
     Attributes:
-        header: the end of the message's header.
-        tensor: the beginning of the tensor.
+        header: the position at which the header of the message ends.
+        tensor: the position at which the tensor begins.
         tensor_header: the end of the tensor's header.
         payload: the beginning of the tensor's bytes.
     """

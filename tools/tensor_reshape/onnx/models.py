@@ -106,7 +106,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
 def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns a copy of a model, in which initializers of more than MAX_ELEMENTS elements have no data.
 
-    They are marked as data in another file, because weights may have gigabytes.
+    Weights may have gigabytes. The copy states that their data is in another file.
     """
     copy = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = model.graph

@@ -131,7 +131,7 @@ class FreeDims:
         self.leading = {name for name, _ in first.most_common(1)} & set(self.bounds)
 
     def complete(self, sizes: Sizes) -> Sizes:
-        """Returns sizes with those of formulas, such as `past + length`."""
+        """Adds the sizes that formulas such as `past + length` have."""
         computed = {name: compute(formula, sizes) for name, formula in self._formulas.items()}
         return {**sizes, **{name: value for name, value in computed.items() if value is not None}}
 

@@ -74,7 +74,7 @@ class _Call(NamedTuple):
         return value
 
     def read_number(self, place: int, name: str = "") -> int:
-        """Returns the only number of an input, or of an attribute, which older versions of an operator have."""
+        """Returns a number that is an input of an operator, or an attribute in its older versions."""
         value = self.attributes[name].ints if name in self.attributes else [*self.read(place).flat]
         if len(value) != 1 or not isinstance(value[0], int):
             raise _UnknownError

@@ -215,7 +215,7 @@ def _narrow(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> Ran
 
 
 def _fix(side: Side, key: int, value: int) -> Side:
-    """Returns the product with a fixed value of one variable."""
+    """Returns the product after one variable has got a value."""
     constant, factors = side.constant, []
     for factor in side.factors:
         if factor.key == key:

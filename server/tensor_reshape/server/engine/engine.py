@@ -16,10 +16,11 @@
   rejected. A call that no observer chooses, or that was refused before it began (see `count_refusal`), has no record.
 
 Most methods of `Engine` handle one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
-and updates the memory that the call holds. It returns actions for this call and for other calls that can now continue,
-which are methods of their handlers. After the lock is released, the thread that reported the event performs the actions
-(`perform`). While the engine holds its lock, it calls no other code except the journals and the clock. The decisions of
-the engine depend only on the events and their times, so a test can replay the events (`tests/support/engine_calls.py`).
+and updates the memory that the call holds. It returns actions for this call, and for other calls that can now continue.
+Each action is a method of a call's handler. After the lock is released, the thread that reported the event performs the
+actions (`perform`). While the engine holds its lock, it calls no other code except the journals and the clock. The
+decisions of the engine depend only on the events and their times, so a test can replay the events
+(`tests/support/engine_calls.py`).
 """
 
 import logging

@@ -206,8 +206,9 @@ class Exchange(NamedTuple):
 
     Attributes:
         method: the full path of the method.
-        respond: returns the response to a body, on a thread, until the client no longer waits. Without the function
-            that returns whether it waits, it returns the response only if that takes little time, and otherwise None.
+        respond: the function that returns the response to a body. It runs on a thread, and ends early if the client no
+            longer waits. Without the function that returns whether it waits, it returns the response only if that takes
+            little time, and otherwise None.
         max_bytes: the maximum size of the body.
         memory_factor: the memory for the call as a multiple of its body.
         json_bytes: the maximum size of the JSON at the beginning of the body, for which a call needs more memory.
@@ -264,7 +265,7 @@ class CallServer:
     async def serve(self, request: HttpRequest, send: Send, exchange: Exchange) -> None:
         """Serves a call, and records it."""
         guard = find_guard(request)
-        # another ASGI server passes on no certificates
+        # if there is no guard, the ASGI server does not show the client's certificate
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         call = EndedCall(info, time.monotonic())

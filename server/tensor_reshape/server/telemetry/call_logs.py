@@ -1,7 +1,7 @@
 """The log lines of calls, and the logs of calls that the configuration can enable: the access log and tracing.
 
-The server logs a line for each rejected or failed call. For calls that were refused before they began, it usually
-logs at most one line a second for each address. The access log has a line for each call that is over, at the level
+The server logs a line for each rejected or failed call. If it refuses calls before they begin, it usually logs
+one line a second for each address. The access log has a line for each call that is over, at the level
 DEBUG.
 
 - The log line of a call that has begun contains the client, the status and the request id. A log line contains no part
