@@ -5,8 +5,8 @@ Invariants:
 - No argument is rounded, and a bool or text is never used as a number.
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
-- A target that gRPC would misunderstand is rejected. For example, gRPC uses port 443 if the address has no port, and
-  treats `http://host:1` as a host name. Without this check, both mistakes would only appear later, when a call finds no
+- A target without a scheme of gRPC must be `host:port`. gRPC would use port 443 if the address had no port, and would
+  treat `http://host:1` as a host name. Without this check, both mistakes would only appear later, when a call finds no
   server.
 - This module imports only the standard library, so that local inference does not wait for an array library.
 """

@@ -106,7 +106,7 @@ def _describe(error: Exception) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError) and not isinstance(error, TensorReshapeError):
-        # The text of the exception itself begins with "[Errno 13]".
+        # The text of the exception itself begins with a number, such as "[Errno 13]".
         return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or "the system failed"
     # The gRPC status is left out, because the status only repeats that the call has no response.
     is_described = isinstance(error, ConnectionError | TimeoutError | ReshapeError)

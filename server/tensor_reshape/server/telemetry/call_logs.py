@@ -139,7 +139,8 @@ class CallLogs:
         """Starts the logs that `config` enables.
 
         Raises:
-            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry's variables are invalid.
+            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry rejects a variable. It ignores most
+                invalid values.
         """
         self.logs: list[CallLog] = [AccessLog()] if config.log_level == "debug" else []
         self.end: Callable[[], None] = lambda: None
@@ -151,7 +152,7 @@ class CallLogs:
             tracing = Tracing()
         except ImportError as error:
             raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
-        # even an import of OpenTelemetry fails if one of its variables is invalid
+        # even an import of OpenTelemetry may fail, if one of its variables is invalid
         except (ValueError, OSError) as error:
             message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
             raise ConfigError(message) from error

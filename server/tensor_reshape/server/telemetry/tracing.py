@@ -173,7 +173,7 @@ class Tracing:
     """
 
     def __init__(self) -> None:
-        """Starts the thread that sends spans. Raises ValueError or OSError if OpenTelemetry's variables are invalid."""
+        """Starts the thread that sends spans. Raises ValueError or OSError if OpenTelemetry rejects a variable."""
         logging.getLogger("opentelemetry.util.re").addFilter(_hide_header)
         self._provider = TracerProvider(resource=build_resource(), shutdown_on_exit=False)
         sampling = CallSampling(self._provider.sampler)
