@@ -8,7 +8,7 @@ Invariants:
 - The program imports the standard library, the library of the query, and numpy if this library needs it.
 - The line contains no element and no text of the library, because a library that reads outside the data may put
   memory of the process into both.
-- Standard output has only this line. What a library prints goes to standard error.
+- Standard output has only this line. The text that a library prints goes to standard error.
 - An error of the import or the session is not a rejection, because these steps depend on neither of the shapes.
 """
 
