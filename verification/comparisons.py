@@ -9,16 +9,22 @@ import json
 import sys
 from typing import Any
 
-from tensor_reshape.cli.compare import RECORDED, ask_library, list_queries
+from tensor_reshape.cli.compare import RECORDED, ask_libraries, list_queries
 
 
 def record(row: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
-    """Returns the row with the answers of all libraries, and adds the versions of the libraries."""
-    answers = [ask_library(query) for query in list_queries(row["data"], row["shape"])]
-    missing = [one["unusable"] for one in answers if "unusable" in one]
-    if missing:
-        sys.exit(f"nothing was recorded: {missing[0]}")
-    versions |= {one["name"]: one.pop("version") for one in answers if "version" in one}
+    """Returns the row with the answers of all libraries, and adds the versions of the libraries.
+
+    If a library has no answer, for example because this machine is slow, the program ends.
+    """
+    answers = []
+    queries = list_queries(row["data"], row["shape"])
+    for query, answer in zip(queries, ask_libraries(queries), strict=True):
+        found = answer or {"unusable": "not installed"}
+        if missing := found.get("unusable") or found.get("failure"):
+            sys.exit(f"nothing was recorded: {query.name}: {missing}")
+        versions[query.name] = found.pop("version")
+        answers.append(found)
     return {**row, "answers": answers}
 
 

@@ -1,12 +1,15 @@
 """`tensor-reshape compare`, with the installed libraries, and with modules that fail like broken libraries."""
 
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import Outcome, run_command
+from command_line import PROGRAM, Outcome, run_command
 from tensor_reshape.cli import compare
 
 
@@ -80,6 +83,7 @@ def test_library_that_is_not_installed_is_shown_with_its_install_command(monkeyp
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashed by signal 11"),
         ("import os; os._exit(3)", "ended with exit code 3"),
+        ("import os; os._exit(0)", "ended with exit code 0"),
         ("while True: pass", "no answer in 2 seconds"),
     ],
 )
@@ -95,13 +99,41 @@ def test_library_that_fails_does_not_lose_the_other_answers(
     assert text.splitlines()[0] == f"The answers differ: {result} by broken_library; [6] by the others"
 
 
+def test_recorded_answer_does_not_hide_a_broken_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "torch.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert read_row(ask("0,3", "5,0").text, "torch").split("  ")[-1].strip() == "cannot be used: ImportError"
+
+
+def test_interrupt_ends_a_library_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    code = f"""
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+file = open({str(fifo)!r}, "w")
+print("hangs", file=file, flush=True)
+while True:
+    signal.pause()
+"""
+    (tmp_path / "torch.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    # A job in the background ignores SIGINT, and so would a process that the tests start.
+    command = ("env", "--default-signal=INT", PROGRAM, "compare", "2,3", "6")
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process, fifo.open() as file:
+        assert file.readline() == "hangs\n"
+        process.send_signal(signal.SIGINT)
+        process.wait(30)  # the library would get 60 seconds
+        assert file.read() == ""  # no process has the file open
+
+
 def test_compare_usage_errors_name_the_argument_and_the_mistake():
     mistakes = {
         (): "Missing argument 'DATA'",
         ("2,3",): "Missing argument 'SHAPE'",
         ("N,3", "3"): "'N,3' is not a shape",
         ("2,-3", "6"): "'DATA': each size is at least 0",
-        ("2000,2000", "4"): "'DATA': more than 1048576 elements",
+        ("2000,2000", "4"): "'DATA': more than 1048576 elements, where a 0 counts as 1",
         ("0,2000", "2000,0,2000"): "'SHAPE': more than 1048576 elements",
         ("1048576", "0,2"): "'SHAPE': more than 1048576 elements",
         ("2,3", "6", "--jsno"): "unexpected extra argument (--jsno)",

@@ -106,12 +106,12 @@ def test_origins_of_random_queries_follow_from_their_items():
 REJECTED: list[tuple[list[AnyDim] | None, list[AnyDim], bool, list[AnyDim] | None, str, str]] = [
     ([2], [-3], True, None, "2", "-1"),
     ([2], [1, 0], True, None, "2", "index below 1"),
-    ([], [0], True, None, "2", "a dimension, because a scalar has no dimension to copy"),
+    ([], [0], True, None, "2", "a size, because a scalar has no dimension to copy"),
     ([2], [-1, -1], True, None, "2", "one -1"),
     ([2, 3], [0, -1], False, None, "3", "divides 6, without a 0"),
-    ([0, 3], [0, -1], False, None, "3", "a dimension in place of the -1"),
-    (None, [0, -1], False, None, "3", "a dimension in place of the -1"),
-    ([Dim(Interval(0, 0)), 3], [0, -1], False, None, "3", "a dimension in place of the -1"),
+    ([0, 3], [0, -1], False, None, "3", "a size in place of the -1"),
+    (None, [0, -1], False, None, "3", "a size in place of the -1"),
+    ([Dim(Interval(0, 0)), 3], [0, -1], False, None, "3", "a size in place of the -1"),
     ([24], [-1, 9], True, None, "3", "8 and 12"),
     ([24], [3, 5], True, None, "4", "24"),
     ([2, 3], [2, 0], False, None, "4", "3, or -1, for shape[1]"),
@@ -292,16 +292,14 @@ def test_other_suggestions_are_accepted():
             ones = [item or 1 for item in question.target]
             assert infer_shape(question._replace(target=ones)), question
             volume = prod(question.data)
-            told = (
-                f"product divides {volume}, without a 0" if volume else "without a 0, or a dimension in place of the -1"
-            )
+            told = f"product divides {volume}, without a 0" if volume else "without a 0, or a size in place of the -1"
             assert accepted.endswith(told), question
         if reason == "COPY_INDEX_OUT_OF_RANGE":
             rank = len(question.data)
             told = (
-                f"a 0 at an index below {rank}, or a dimension"
+                f"a 0 at an index below {rank}, or a size"
                 if rank
-                else "a dimension, because a scalar has no dimension to copy"
+                else "a size, because a scalar has no dimension to copy"
             )
             assert accepted == told, question
 

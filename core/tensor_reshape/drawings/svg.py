@@ -59,7 +59,7 @@ _CAPTIONS = {
     Kind.LITERAL: "number",
     Kind.COPIED: "copied",
     Kind.INFERRED: "inferred",
-    Kind.LENGTH: "length",
+    Kind.LENGTH: "size",
     Kind.UNKNOWN: "unknown",
 }
 _STYLES = {Kind.COPIED: "copied", Kind.INFERRED: "inferred"}

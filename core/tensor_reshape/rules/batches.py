@@ -151,7 +151,7 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         message = f"data_from is {data_from}; item {index} needs the output of an earlier one"
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     if request.question.data is not None:
-        message = f"item {index} has data of its own and the output of item {data_from}"
+        message = f"item {index} has an input shape of its own and the output of item {data_from}"
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     output = outputs[data_from]
     if output is None:

@@ -198,7 +198,7 @@ def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim:
         return Origin(kind, text, data_index=index)
     texts = {
         Kind.LITERAL: f"shape[{index}] is {format_dim(item)}",
-        Kind.LENGTH: f"shape[{index}] is the length {_show(item)}; the number of elements allows {_show(dim)}",
+        Kind.LENGTH: f"shape[{index}] is the size {_show(item)}; the number of elements allows {_show(dim)}",
         Kind.UNKNOWN: f"shape[{index}] is unknown; the number of elements allows {_show(dim)}",
     }
     return Origin(kind, texts[kind])
@@ -256,7 +256,7 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
 
 def _accept_zero_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     if question.data is None or any(find_bounds(dim).max == 0 for dim in question.data):
-        return "other items without a 0, or a dimension in place of the -1"
+        return "other items without a 0, or a size in place of the -1"
     return f"other items whose product divides {format_product(question.data)}, without a 0"
 
 
@@ -269,11 +269,7 @@ def _accept_expected(_question: AnyQuestion, error: ReshapeError) -> str:
 
 def _accept_copy(question: AnyQuestion, _error: ReshapeError) -> str:
     rank = len(question.data or ())
-    return (
-        f"a 0 at an index below {rank}, or a dimension"
-        if rank
-        else "a dimension, because a scalar has no dimension to copy"
-    )
+    return f"a 0 at an index below {rank}, or a size" if rank else "a size, because a scalar has no dimension to copy"
 
 
 def _accept_rank(_question: AnyQuestion, error: ReshapeError) -> str:
@@ -297,7 +293,7 @@ _ACCEPTED: dict[Reason, _Describe] = {
     Reason.SYMBOL_CONFLICT: _say("bounds of one symbol that have a number in common"),
     Reason.INVALID_TARGET_VALUE: _say("a value from -1 to 2^63 - 1"),
     Reason.COPY_INDEX_OUT_OF_RANGE: _accept_copy,
-    Reason.MULTIPLE_MINUS_ONE: _say("one -1, and dimensions for the others"),
+    Reason.MULTIPLE_MINUS_ONE: _say("one -1, and sizes for the others"),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: _accept_zero_volume,
     Reason.NOT_DIVISIBLE: _accept_division,
     Reason.DIM_OVERFLOW: _say(

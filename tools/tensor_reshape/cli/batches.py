@@ -125,7 +125,7 @@ class _Batch:
         if data_from is None:
             return query
         if query.data_shape is not None or not 0 <= data_from < index:
-            message = f"data_from of line {index} is {data_from}; use the number of an earlier line, and no data"
+            message = f"data_from of line {index} is {data_from}; use the number of an earlier line, and no input shape"
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
@@ -145,7 +145,7 @@ def _measure(query: ShapeQuery) -> int:
 
 
 def _reject_failed_link(data_from: int, index: int) -> InvalidRequestError:
-    message = f"line {data_from} was rejected, so its output cannot be the data of this line"
+    message = f"line {data_from} was rejected, so its output cannot be the input of this line"
     return InvalidRequestError.of(Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=index)
 
 

@@ -4,16 +4,17 @@ Invariants:
 
 - This process imports none of the libraries. Each answer of a library comes from a process of its own, so a crash or a
   hang is one answer and does not lose the others.
-- Such a process gets only the query, the environment variables with which Python finds its packages, and `CI`. It
-  returns no element.
+- Such a process gets only the query, `CI`, and the environment variables in `_VARIABLES`. It returns no element.
+- If the user interrupts the command with Ctrl-C, it kills these processes before it ends.
+- A recorded answer stands for a library that is not installed. It never hides that an installed library is broken.
 """
 
+import asyncio
 import json
 import os
-import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,17 @@ RECORDED = Path(__file__).with_name("recorded_reshapes.json")
 
 _MAX_ELEMENTS = 1 << 20
 _SECONDS = 60.0  # the first import of a large library takes many seconds
-_VARIABLES = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+_VARIABLES = (
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "PYTHONHOME",
+    "PYTHONNOUSERSITE",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "SYSTEMROOT",
+)
+"""The environment variables with which Python finds its packages. Windows needs SYSTEMROOT to start Python."""
+
 _MEANINGS = {True: "a 0 copies a dimension", False: "a 0 is a size"}
 _EPILOG = f"""
 The rules answer first, with the reasons of their rejections. Then numpy, torch, onnxruntime and OpenVINO execute the
@@ -65,27 +76,18 @@ def compare(*, data: Sequence[int], shape: Sequence[int], as_json: bool) -> None
         click.echo("\n".join(_write_report(data, shape, answers)))
 
 
-def ask_library(query: LibraryQuery) -> _Answer:
-    """Returns the answer of a library, or how its process failed, or why the library cannot be used."""
-    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}  # noqa: TID251 - no settings
-    done: _Answer = {"name": query.name, "specialZero": query.special_zero}
-    try:
-        process = subprocess.run(  # noqa: S603 - a file of this package
-            [sys.executable, "-P", library_reshapes.__file__],
-            env={**variables, "CI": "true"},  # with CI, openvino sends no telemetry
-            input=json.dumps(query).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {**done, "failure": f"no answer in {_SECONDS:g} seconds"}
-    if process.returncode:
-        code = process.returncode
-        return {**done, "failure": f"crashed by signal {-code}" if code < 0 else f"ended with exit code {code}"}
-    lines = process.stdout.splitlines()
-    return {**done, **(json.loads(lines[-1]) if lines else {"unusable": f"not installed: pip install {query.name}"})}
+def ask_libraries(queries: Sequence[LibraryQuery]) -> list[_Answer | None]:
+    """Executes the queries at the same time, each in a process of its own.
+
+    Returns:
+        for each query, the answer of the library, or how its process failed, or why the library cannot be used. None if
+        the library is not installed.
+    """
+
+    async def ask_all() -> list[_Answer | None]:
+        return await asyncio.gather(*map(_ask_library, queries))
+
+    return asyncio.run(ask_all())
 
 
 def list_queries(data: Sequence[int], shape: Sequence[int]) -> list[LibraryQuery]:
@@ -97,6 +99,31 @@ def list_queries(data: Sequence[int], shape: Sequence[int]) -> list[LibraryQuery
     ]
 
 
+async def _ask_library(query: LibraryQuery) -> _Answer | None:
+    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}  # noqa: TID251 - no settings
+    done: _Answer = {"name": query.name, "specialZero": query.special_zero}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", library_reshapes.__file__),
+        env={**variables, "CI": "true"},  # with CI, openvino sends no telemetry
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+    )
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(json.dumps(query).encode()), _SECONDS)
+    except TimeoutError:
+        return {**done, "failure": f"no answer in {_SECONDS:g} seconds"}
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    code = process.returncode or 0
+    if code or not output:
+        return {**done, "failure": f"crashed by signal {-code}" if code < 0 else f"ended with exit code {code}"}
+    found = json.loads(output)
+    return found and {**done, **found}
+
+
 def _check_sizes(data: Sequence[int], shape: Sequence[int]) -> None:
     if min(data, default=0) < 0:
         raise click.BadParameter("each size is at least 0", param_hint="'DATA'")
@@ -104,7 +131,7 @@ def _check_sizes(data: Sequence[int], shape: Sequence[int]) -> None:
     for name, dims in (("DATA", data), ("SHAPE", copied)):
         # A 0 counts as 1, because some libraries multiply only the other sizes.
         if prod(abs(dim) or 1 for dim in dims) > _MAX_ELEMENTS:
-            message = f"more than {_MAX_ELEMENTS} elements, which is the limit because the reshape is executed"
+            message = f"more than {_MAX_ELEMENTS} elements, where a 0 counts as 1; the limit is due to the execution"
             raise click.BadParameter(message, param_hint=f"'{name}'")
 
 
@@ -121,10 +148,8 @@ def _apply_rules(data: Sequence[int], shape: Sequence[int]) -> Iterator[_Answer]
 
 
 def _ask_libraries(data: Sequence[int], shape: Sequence[int]) -> list[_Answer]:
-    """Returns the answers. If a library cannot be used, its answer is the recorded one, if there is one."""
+    """Returns the answers. If a library is not installed, its answer is the recorded one, if there is one."""
     queries = list_queries(data, shape)
-    with ThreadPoolExecutor(len(queries)) as pool:
-        answers = list(pool.map(ask_library, queries))
     recorded = json.loads(RECORDED.read_text())
     known = {
         (one["name"], one["specialZero"]): {**one, "version": recorded["versions"][one["name"]], "recorded": True}
@@ -132,7 +157,13 @@ def _ask_libraries(data: Sequence[int], shape: Sequence[int]) -> list[_Answer]:
         if (row["data"], row["shape"]) == ([*data], [*shape])
         for one in row["answers"]
     }
-    return [known.get((one["name"], one["specialZero"]), one) if "unusable" in one else one for one in answers]
+    pairs = zip(queries, ask_libraries(queries), strict=True)
+    return [answer or known.get((query.name, query.special_zero)) or _report_missing(query) for query, answer in pairs]
+
+
+def _report_missing(query: LibraryQuery) -> _Answer:
+    reason = f"not installed: pip install {query.name}"
+    return {"name": query.name, "specialZero": query.special_zero, "unusable": reason}
 
 
 def _name_outcome(answer: _Answer) -> str | None:

@@ -1,16 +1,19 @@
 """Executes one reshape with one library, in a process of its own, and prints what the library does as JSON.
 
-`compare` starts this file as a program, and writes one query to its standard input. The program prints a line of JSON,
-or no line if the library is not installed.
+`compare` starts this file as a program, and writes one query to its standard input. The program prints one line of
+JSON, which is null if the library is not installed.
 
 Invariants:
 
 - The program imports the standard library, the library of the query, and numpy if this library needs it.
 - The line contains no element and no text of the library, because a library that reads outside the data may put
   memory of the process into both.
+- Standard output has only this line. The text that a library prints goes to standard error.
+- An error of the import or the session is not a rejection, because these steps depend on neither of the shapes.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -35,38 +38,45 @@ class LibraryQuery(NamedTuple):
     special_zero: bool
 
 
-def _execute_numpy(numpy: ModuleType, query: LibraryQuery) -> Sequence[int]:
-    output: Sequence[int] = numpy.zeros(query.data, numpy.float32).reshape(query.shape).shape
-    return output
+_Execute = Callable[[], Sequence[int]]
+"""A function that executes a reshape and returns the output shape."""
 
 
-def _execute_torch(torch: ModuleType, query: LibraryQuery) -> Sequence[int]:
-    output: Sequence[int] = torch.zeros(query.data).reshape(query.shape).shape
-    return output
+def _prepare_numpy(numpy: ModuleType, query: LibraryQuery) -> _Execute:
+    return lambda: numpy.zeros(query.data, numpy.float32).reshape(query.shape).shape
 
 
-def _execute_onnxruntime(onnxruntime: ModuleType, query: LibraryQuery) -> Sequence[int]:
+def _prepare_torch(torch: ModuleType, query: LibraryQuery) -> _Execute:
+    return lambda: torch.zeros(query.data).reshape(query.shape).shape
+
+
+def _prepare_onnxruntime(onnxruntime: ModuleType, query: LibraryQuery) -> _Execute:
     numpy, model = import_module("numpy"), _build_model(allowzero=not query.special_zero)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    feeds = {"data": numpy.zeros(query.data, numpy.float32), "shape": numpy.array(query.shape, numpy.int64)}
-    output: Sequence[int] = session.run(None, feeds)[0].shape
-    return output
+    shape = numpy.array(query.shape, numpy.int64)
+    return lambda: session.run(None, {"data": numpy.zeros(query.data, numpy.float32), "shape": shape})[0].shape
 
 
-def _execute_openvino(openvino: ModuleType, query: LibraryQuery) -> Sequence[int]:
+def _prepare_openvino(openvino: ModuleType, query: LibraryQuery) -> _Execute:
     numpy, operations = import_module("numpy"), import_module("openvino.opset1")
-    data = openvino.op.Parameter(openvino.Type.f32, openvino.Shape(query.data))
-    node = operations.reshape(data, numpy.array(query.shape, numpy.int64), special_zero=query.special_zero)
-    model = openvino.compile_model(openvino.Model([node], [data], "compare"), "CPU")
-    output: Sequence[int] = model([numpy.zeros(query.data, numpy.float32)])[0].shape
-    return output
+    core, shape = openvino.Core(), numpy.array(query.shape, numpy.int64)
+    core.get_versions("CPU")  # it fails if the plugin of the CPU cannot be loaded
+
+    def execute() -> Sequence[int]:  # the node may reject the shape, so a model cannot be prepared
+        data = openvino.op.Parameter(openvino.Type.f32, openvino.Shape(query.data))
+        node = operations.reshape(data, shape, special_zero=query.special_zero)
+        model = core.compile_model(openvino.Model([node], [data], "compare"), "CPU")
+        output: Sequence[int] = model([numpy.zeros(query.data, numpy.float32)])[0].shape
+        return output
+
+    return execute
 
 
-LIBRARIES: Mapping[str, Callable[[ModuleType, LibraryQuery], Sequence[int]]] = {
-    "numpy": _execute_numpy,
-    "torch": _execute_torch,
-    "onnxruntime": _execute_onnxruntime,
-    "openvino": _execute_openvino,
+LIBRARIES: Mapping[str, Callable[[ModuleType, LibraryQuery], _Execute]] = {
+    "numpy": _prepare_numpy,
+    "torch": _prepare_torch,
+    "onnxruntime": _prepare_onnxruntime,
+    "openvino": _prepare_openvino,
 }
 """The libraries by the names of their modules, which are also the names that pip installs."""
 
@@ -102,21 +112,26 @@ def answer(query: LibraryQuery) -> dict[str, object] | None:
     """Returns what the library does, or None if it is not installed.
 
     The keys are "version" with "dims", which is the output shape, or with "error", which is the class of the library's
-    error. If the library cannot be imported, the only key is "unusable".
+    error, or with "failure" if memory is missing. If the library cannot be imported, or fails before the reshape, the
+    only key is "unusable".
     """
     if find_spec(query.name) is None:
         return None
     try:
         library = import_module(query.name)
+        version = {"version": str(library.__version__).partition("-")[0]}  # without the commit of a build
+        execute = LIBRARIES[query.name](library, query)
     except Exception as error:  # noqa: BLE001 - an incomplete installation can fail in any way
-        return {"unusable": f"cannot be imported: {type(error).__name__}"}
-    version = {"version": str(library.__version__).partition("-")[0]}  # without the commit of a build
+        return {"unusable": f"cannot be used: {type(error).__name__}"}
     try:
-        return {**version, "dims": list(LIBRARIES[query.name](library, query))}
+        return {**version, "dims": list(execute())}
+    except MemoryError:
+        return {**version, "failure": "out of memory"}
     except Exception as error:  # noqa: BLE001 - the libraries reject with errors of many classes
         return {**version, "error": type(error).__name__}
 
 
 if __name__ == "__main__":
-    if found := answer(LibraryQuery(*json.load(sys.stdin))):
-        print(json.dumps(found))
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    os.write(answers, json.dumps(answer(LibraryQuery(*json.load(sys.stdin)))).encode())

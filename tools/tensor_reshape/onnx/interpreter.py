@@ -124,7 +124,7 @@ class Run:
 
 
 class OutOfTimeError(Exception):
-    """The processor time of this thread has passed the deadline. Other work of the machine changes no verdict."""
+    """The processor time of this thread has passed the deadline. Probes do not count the time of other programs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -313,9 +313,9 @@ class Interpreter:
 
     def _reshape(self, node: _Node, inputs: _Inputs, step: _Step) -> Tensor:
         """Returns the output of a Reshape node, and stores its decision."""
-        data = inputs[0] if inputs and inputs[0] is not None else Tensor(cause=f"{node.label} has no data")
+        data = inputs[0] if inputs and inputs[0] is not None else Tensor(cause=f"{node.label} has no input tensor")
         if len(inputs) > 1:
-            asked = inputs[1] or Tensor(cause=f"{node.label} has no target")
+            asked = inputs[1] or Tensor(cause=f"{node.label} has no requested shape")
         else:  # until opset 5, the target is an attribute
             asked = _hold(np.array(node.attributes["shape"].ints if "shape" in node.attributes else (), np.int64))
         target = _list_items(asked)

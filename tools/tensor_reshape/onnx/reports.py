@@ -35,7 +35,7 @@ class Verdict(Enum):
     """onnx leaves dimensions unknown. This check infers some of these dimensions."""
 
     OPEN = "open"
-    """This check infers no more dimensions than onnx. It may infer fewer, because onnx treats each item as a length."""
+    """This check infers no more dimensions than onnx. It may infer fewer, because onnx treats each item as a size."""
 
     DISAGREES = "disagrees"
     """The model or onnx states another output shape."""
@@ -76,7 +76,7 @@ class Finding:
 
     @property
     def copies(self) -> tuple[str, ...]:
-        """A sentence for each requested item that is not a length in every run."""
+        """A sentence for each requested item that is not a size in every run."""
         target = self.node.target or ()
         return tuple(
             f"shape[{at}] is {format_dim(target[at])}; if it is 0, it copies dimension {at}: treated as unknown"
