@@ -195,7 +195,7 @@ def test_update_after_the_end_of_a_progress_bar_is_ignored():
 
 # The thread of rich may write before the bar ends.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_closing_standard_error_during_a_progress_bar_keeps_the_result(kind: str):
+def test_closing_standard_error_during_a_bar_keeps_the_result(kind: str):
     def behave(requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
         next(requests)
         yield ACCEPT
@@ -208,7 +208,7 @@ def test_closing_standard_error_during_a_progress_bar_keeps_the_result(kind: str
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_progress_bar_is_drawn_after_another_could_not_be_removed():
+def test_progress_bar_is_drawn_after_a_failed_removal():
     with open_terminal() as closed, draw_bar(7):
         closed.stream.close()
     with open_terminal() as terminal, draw_bar(6):
@@ -243,7 +243,7 @@ print(os.waitpid(child, 0)[1])
 """
 
 
-def test_process_that_was_forked_while_a_progress_bar_was_drawn_draws_its_own():
+def test_process_forked_during_a_bar_draws_its_own():
     with open_terminal() as terminal:
         command = [sys.executable, "-c", FORK_DURING_A_WRITE]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal.stream, check=True, timeout=WAIT_SECONDS)
@@ -252,7 +252,7 @@ def test_process_that_was_forked_while_a_progress_bar_was_drawn_draws_its_own():
 
 
 @pytest.mark.parametrize(("transfer", "is_imported"), [("stream", True), ("inline", False)])
-def test_rich_is_imported_before_the_deadline_of_a_call_with_a_bar_starts(transfer: str, is_imported: bool):
+def test_rich_is_imported_before_the_deadline_starts(transfer: str, is_imported: bool):
     program = (
         "import sys; from tensor_reshape.client import Client\n"
         f"client = Client({NOBODY!r})\n"
