@@ -97,8 +97,8 @@ def open_terminal() -> Iterator[Terminal]:
 
 
 def is_removed(text: str) -> bool:
-    """Whether the last output erases the bar, after the cursor was hidden and shown again."""
-    return text.count(HIDDEN) == text.count(SHOWN) > 0 and text.endswith(ERASED)
+    """Whether the last output erases the bar and shows the hidden cursor at the start of the line."""
+    return text.count(HIDDEN) == text.count(SHOWN) > 0 and text.endswith(f"{ERASED}{SHOWN}\r")
 
 
 def call_stream(kind: str, behave: StreamBehavior) -> bytes:
@@ -182,6 +182,89 @@ def test_progress_bars_of_parallel_calls_share_the_terminal():
         advance(5, 7)
         terminal.await_text("0/6 bytes", "5/7 bytes")
     assert (terminal.text.count(HIDDEN), is_removed(terminal.text)) == (1, True)
+
+
+def test_update_after_the_end_of_a_progress_bar_is_ignored():
+    with open_terminal() as terminal, draw_bar(7):
+        with draw_bar(6) as advance:
+            terminal.await_text("0/7 bytes", "0/6 bytes")
+        assert advance is not None
+        advance(5, 6)
+    assert is_removed(terminal.text)
+
+
+# The thread of rich may write before the bar ends.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_closing_standard_error_during_a_bar_keeps_the_result(kind: str):
+    def behave(requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
+        next(requests)
+        yield ACCEPT
+        terminal.await_text("0/6 bytes")
+        terminal.stream.close()
+        yield encode_chunk(0, BYTES)
+
+    with open_terminal() as terminal:
+        assert call_stream(kind, behave) == SIX.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_progress_bar_is_drawn_after_a_failed_removal():
+    with open_terminal() as closed, draw_bar(7):
+        closed.stream.close()
+    with open_terminal() as terminal, draw_bar(6):
+        terminal.await_text("0/6 bytes")
+    assert is_removed(terminal.text)
+
+
+FORK_DURING_A_WRITE = """
+import os, signal, sys, threading
+from tensor_reshape.client.progress import draw_bar
+
+write, is_writing, may_write = sys.stderr.write, threading.Event(), threading.Event()
+
+def write_later(text):
+    is_writing.set()
+    may_write.wait()
+    return write(text)
+
+with draw_bar(7) as advance:
+    sys.stderr.write = write_later
+    is_writing.wait()  # rich's thread writes, and holds its locks
+    child = os.fork()
+    sys.stderr.write = write
+    may_write.set()
+    if child == 0:
+        signal.alarm(30)  # ends the process if it waits for a lock
+        with draw_bar(6):
+            advance(5, 7)
+if child == 0:
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_process_forked_during_a_bar_draws_its_own():
+    with open_terminal() as terminal:
+        command = [sys.executable, "-c", FORK_DURING_A_WRITE]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal.stream, check=True, timeout=WAIT_SECONDS)
+    assert done.stdout == b"0\n"
+    assert "0/6 bytes" in terminal.text
+
+
+@pytest.mark.parametrize(("transfer", "is_imported"), [("stream", True), ("inline", False)])
+def test_rich_is_imported_before_the_deadline_starts(transfer: str, is_imported: bool):
+    program = (
+        "import sys; from tensor_reshape.client import Client\n"
+        f"client = Client({NOBODY!r})\n"
+        "try:\n"  # a wrong timeout ends the call before its deadline starts
+        f"    client.reshape(bytes(6), [6], special_zero=False, transfer={transfer!r}, progress=True, timeout=-1)\n"
+        "except ValueError:\n"
+        "    print('rich.progress' in sys.modules)"
+    )
+    with open_terminal() as terminal:
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal.stream, check=True, timeout=WAIT_SECONDS)
+    assert done.stdout.decode() == f"{is_imported}\n"
 
 
 @pytest.mark.parametrize("progress", [None, False])

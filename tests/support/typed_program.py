@@ -82,6 +82,8 @@ def ask(client: Client, queries: list[ShapeQuery], operation: OperationName) -> 
     assert_type(client.submit(client.infer_shape, (6,), (-1,), special_zero=False), Future[InferredShape])
     assert_type(client.check_health(), HealthStatus)
     assert_type(client.server_info(), ServerInfo)
+    for name in client.server_info().operations:
+        infer_shape_locally((6,), (-1,), special_zero=False, operation=name)
     ShapeQuery(data_shape=(6,), shape=(-1,), special_zero=False, operation=operation)
     ShapeQuery(data_shape=(6,), shape=(-1,))  # type: ignore[call-arg]
     ShapeQuery(data_shape=(6,), shape=(-1,), special_zero=False, operation="transpose")  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ LIMITS = ServerLimits(**{field.name: number for number, field in enumerate(field
 INFO = ServerInfo(
     version="1.2.3",
     limits=LIMITS,
-    operations={name: describe_operation(operation, 31) for name, operation in OPERATIONS.items()},
+    operations={one.name: describe_operation(one, 31) for one in OPERATIONS.values()},
     features=frozenset({Feature.REFLECTION, Feature.OPEN_INFERENCE}),
 )
 
@@ -44,13 +44,15 @@ def test_server_info_encoding_matches_the_protobuf_class():
     described = [
         reshape_pb2.OperationInfo(
             operation=reshape_pb2.Operation.ValueType(number),
-            max_rank=INFO.operations[name].max_rank,
-            data_types=sorted(tensor_pb2.DataType.ValueType(one) for one in INFO.operations[name].data_types),
-            shape_data_types=sorted(
-                tensor_pb2.DataType.ValueType(one) for one in INFO.operations[name].shape_data_types
-            ),
+            max_rank=operation.max_rank,
+            data_types=sorted(map(tensor_pb2.DataType.ValueType, operation.data_types)),
+            shape_data_types=sorted(map(tensor_pb2.DataType.ValueType, operation.shape_data_types)),
         )
-        for number, name in ((1, "static_reshape"), (2, "dynamic_reshape"), (3, "reshape"))
+        for number, operation in (
+            (1, INFO.operations["static_reshape"]),
+            (2, INFO.operations["dynamic_reshape"]),
+            (3, INFO.operations["reshape"]),
+        )
     ]
     limits = reshape_pb2.ServerLimits(**{field.name: getattr(LIMITS, field.name) for field in fields(ServerLimits)})
     features = {Feature.REFLECTION: kind.FEATURE_REFLECTION, Feature.OPEN_INFERENCE: kind.FEATURE_OPEN_INFERENCE}

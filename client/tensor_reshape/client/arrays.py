@@ -220,7 +220,11 @@ Element = TypeVar("Element", bound=np.generic)
 """The element type of an array of numpy."""
 
 LikeNumpy: TypeAlias = Array | None
-"""The values of `like` with which the output is an array of numpy. Its elements have the type of the data."""
+"""The values of `like` with which, without `out`, the output is an array of numpy.
+
+Its elements have the type of the data. With `out`, the output is `out`, which may be a torch tensor. Type checkers take
+this tensor for an array of numpy, too.
+"""
 
 Like = TypeVar("Like")
 

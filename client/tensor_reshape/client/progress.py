@@ -4,11 +4,14 @@ Invariants:
 
 - Without a terminal, nothing is written and rich is not imported, even if FORCE_COLOR is set.
 - All running calls share one display, because two displays would overwrite each other on the terminal.
+- A call does not fail because the terminal cannot be written.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -24,6 +27,9 @@ Progress = Callable[[int, int], None]
 >>> array = client.reshape(np.zeros(6), [2, 3], special_zero=False, progress=print)
 48 48
 """
+
+_WRITE_ERRORS = OSError, ValueError
+"""The errors of a terminal that is gone, and of a standard error that the program has closed."""
 
 
 def check_progress(progress: object) -> Progress | None:
@@ -52,7 +58,8 @@ def draw_bar(total: int) -> Iterator[Progress | None]:
         total: the number of bytes of the transfer.
 
     Yields:
-        A function that updates the bar, and that any thread may call. None if standard error shows no bars.
+        A function that updates the bar, and that any thread may call, also after the block. None if standard error
+        shows no bars.
     """
     console = _find_console()
     if console is None:
@@ -62,12 +69,22 @@ def draw_bar(total: int) -> Iterator[Progress | None]:
         yield advance
 
 
+def import_bars() -> None:
+    """Imports rich if `draw_bar` will need it, because the import can take longer than a short timeout of a call."""
+    if _is_terminal():
+        import_module("rich.progress")
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # a program may remove or close its standard error
+        return False
+
+
 def _find_console() -> "rich.console.Console | None":
     """Returns the console of standard error. None if it is not a terminal, or a terminal that cannot erase a bar."""
-    try:
-        if not sys.stderr.isatty():
-            return None
-    except (AttributeError, ValueError):  # a program may remove or close its standard error
+    if not _is_terminal():
         return None
     from rich.console import Console  # noqa: PLC0415 - only a bar needs it
 
@@ -79,29 +96,49 @@ class _Bars:
     """The bars of the running calls."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets all bars and their locks."""
         self._lock = RLock()  # a signal handler may make a call, too
-        self._calls = 0
         self._display: rich.progress.Progress | None = None
 
     @contextmanager
     def draw(self, total: int, console: "rich.console.Console") -> Iterator[Progress]:
-        task: rich.progress.TaskID | None = None
-        with self._lock:
-            self._calls += 1
+        bar = object()
         try:
-            with self._lock:
+            with self._lock, suppress(*_WRITE_ERRORS):
                 display = self._display = self._display or _make_display(console)
-                task = display.add_task("", total=total)
+                display.add_task("", total=total, bar=bar)
                 display.start()
-            yield lambda arrived, _: display.update(task, completed=arrived)
+            yield lambda arrived, _: self._update(bar, arrived)
         finally:
-            with self._lock:
-                self._calls -= 1
-                if self._display is not None and not self._calls:
-                    self._display.stop()
-                    self._display = None
-                elif self._display is not None and task is not None:
-                    self._display.remove_task(task)
+            with self._lock, suppress(*_WRITE_ERRORS):
+                self._remove(bar)
+
+    def _update(self, bar: object, arrived: int) -> None:
+        # This method takes no lock that is held during a write, because a slow terminal would slow down the transfer.
+        display = self._display
+        if display is not None:
+            with suppress(KeyError):  # the bar has been removed
+                display.update(_find_task(display, bar), completed=arrived)
+
+    def _remove(self, bar: object) -> None:
+        display = self._display
+        if display is None:
+            return
+        with suppress(KeyError):  # the bar was not added
+            display.remove_task(_find_task(display, bar))
+        if not display.task_ids:
+            try:
+                display.stop()
+            finally:
+                self._display = None
+
+
+def _find_task(display: "rich.progress.Progress", bar: object) -> "rich.progress.TaskID":
+    """Returns the task of a bar; raises a KeyError if there is none."""
+    return {task.fields["bar"]: task.id for task in display.tasks}[bar]
 
 
 def _make_display(console: "rich.console.Console") -> "rich.progress.Progress":
@@ -118,3 +155,6 @@ def _make_display(console: "rich.console.Console") -> "rich.progress.Progress":
 
 
 _bars = _Bars()
+if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
+    # A forked process has no thread that draws the parent's bars, and a lock may stay locked.
+    os.register_at_fork(after_in_child=_bars.forget)

@@ -25,7 +25,7 @@ from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.device_arrays import DeviceArray
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.output_memory import adapt_allocator, take_memory
-from tensor_reshape.client.progress import Progress, check_progress, draw_bar
+from tensor_reshape.client.progress import Progress, check_progress, draw_bar, import_bars
 from tensor_reshape.client.requests import (
     Expected,
     Plan,
@@ -129,9 +129,10 @@ class Transfer(CallOptions, total=False):
             output, but not the output of a stream. With the transfer mode "view", the output shares the memory of your
             own array.
         progress: True draws a progress bar on standard error while a stream runs, if standard error is a terminal, and
-            removes the bar at the end. A function is called with the number of bytes that have arrived, and the total.
-            If a stream is lost and sent again, the number starts from 0 again. An exception in the function ends the
-            call. Elements of a packed type count with their packed size.
+            removes the bar at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. A function is
+            called with the number of bytes that have arrived, and the total. If a stream is lost and sent again, the
+            number starts from 0 again. An exception in the function ends the call. Elements of a packed type count with
+            their packed size.
 
     >>> array = np.arange(6.0)
     >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
@@ -209,6 +210,8 @@ class Delivery:
             raise ValueError(message)
         if self.way == "auto":
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
+        if self._draws_bar and self.way == "stream":
+            import_bars()  # the deadline of the call has not started yet
         adapt_allocator(plan.dense_bytes)
 
     def land(self, output: Array) -> Output:

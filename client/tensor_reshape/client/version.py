@@ -1,5 +1,8 @@
 """The version of the installed distribution. Importing `importlib.metadata` takes longer than local shape inference."""
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
-__version__ = version("tensor-reshape")
+try:
+    __version__ = version("tensor-reshape")
+except PackageNotFoundError as error:  # for example, a copy in the folder of another package
+    raise AttributeError("tensor_reshape.client was not installed, so it has no __version__") from error

@@ -14,7 +14,7 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.operations import Operation, OperationName
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
@@ -91,7 +91,7 @@ class ServerInfo:
 
     version: str
     limits: ServerLimits
-    operations: dict[str, OperationInfo]
+    operations: dict[OperationName, OperationInfo]
     features: frozenset[Feature]
 
 

@@ -23,6 +23,6 @@ def describe_server(config: Config) -> ServerInfo:
             max_batch_bytes=MAX_BATCH_BYTES,
             max_batch_items=MAX_BATCH_ITEMS,
         ),
-        operations={name: describe_operation(operation, MAX_RANK) for name, operation in OPERATIONS.items()},
+        operations={one.name: describe_operation(one, MAX_RANK) for one in OPERATIONS.values()},
         features=frozenset({Feature.OPEN_INFERENCE, Feature.REFLECTION}),
     )
