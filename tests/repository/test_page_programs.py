@@ -118,7 +118,11 @@ def test_documented_curl_command_and_errors_of_curl_over_tls(folder: Path, serve
     shown = re.findall(r"^\| `(curl: \(\d+\).*?)`", TLS_PAGE.read_text(), re.MULTILINE)
     plain, without_certificate, without_authority = [
         run(folder, server.address, "sh", "-c", command.replace(old, new))[2]
-        for old, new in [("https:", "http:"), ("--cert client.pem --key client.key", ""), ("--cacert authority.pem", "")]
+        for old, new in [
+            ("https:", "http:"),
+            ("--cert client.pem --key client.key", ""),
+            ("--cacert authority.pem", ""),
+        ]
     ]
     assert [plain.startswith(shown[0]), without_authority.startswith(shown[2])] == [True, True]
     assert re.match(r"curl: \((52|56)\)", without_certificate)  # the server may close before curl has sent the request
