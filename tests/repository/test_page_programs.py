@@ -1,5 +1,6 @@
 """The programs of pages that need other tools: oneDNN, the protobuf compilers and openssl."""
 
+import json
 import os
 import re
 import shlex
@@ -7,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from documents import ROOT, read_blocks, read_printed, read_prose
-from server_processes import run_server
+from http_calls import find_http
+from server_processes import ServerProcess, run_server
 from tensor_reshape.client import connections
 
 PROGRAM = ROOT / "examples/moving/onednn.cpp"
@@ -60,7 +63,7 @@ def test_documented_protoc_command_generates_the_stubs_of_each_language(tmp_path
 
 
 TLS_PAGE = ROOT / "docs/deployment/tls.md"
-MAKE, SERVE, CALL = [block.text for block in read_blocks(TLS_PAGE) if block.language == "sh"]
+MAKE, SERVE, CALL, CURL = [block.text for block in read_blocks(TLS_PAGE) if block.language == "sh"]
 MESSAGE_WORDS = 4
 (CONNECT,) = [block.text for block in read_blocks(TLS_PAGE) if block.language == "python"]
 
@@ -76,12 +79,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    """The address of the server of the page, on a free port."""
+def server(folder: Path) -> Iterator[ServerProcess]:
+    """The server of the page with the HTTP port, on free ports."""
     program, command, *options = shlex.split(SERVE)
     assert (program, command) == ("tensor-reshape", "serve")
-    with run_server(*(word if word.startswith("--") else str(folder / word) for word in options)) as server:
-        yield f"localhost:{server.address.rpartition(':')[2]}"
+    files = [word if word.startswith("--") else str(folder / word) for word in options]
+    with run_server(*files, "--http-listen", "127.0.0.1:0") as server:
+        yield server
+
+
+@pytest.fixture
+def address(server: ServerProcess) -> str:
+    return f"localhost:{server.address.rpartition(':')[2]}"
 
 
 def run(folder: Path, address: str, *command: str) -> tuple[int, str, str]:
@@ -96,6 +105,27 @@ def test_documented_tls_command_and_code_connect(folder: Path, address: str):
 
     assert run(folder, address, "sh", "-e", "-c", CALL) == (0, "SERVING\n", "")
     assert run(folder, address, sys.executable, "-c", f"{CONNECT}\n{use}") == (0, "SERVING\n", "")
+
+
+def test_documented_curl_command_and_errors_of_curl_over_tls(folder: Path, server: ServerProcess):
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    port = find_http(server).rpartition(":")[2]
+    command = f"{CURL.replace('8080', port).rstrip()} --silent --show-error"
+    code, printed, _ = run(folder, server.address, "sh", "-c", command)
+    assert (code, json.loads(printed)["version"]) == (0, metadata.version("tensor-reshape"))
+
+    shown = re.findall(r"^\| `(curl: \(\d+\).*?)`", TLS_PAGE.read_text(), re.MULTILINE)
+    plain, without_certificate, without_authority = [
+        run(folder, server.address, "sh", "-c", command.replace(old, new))[2]
+        for old, new in [
+            ("https:", "http:"),
+            ("--cert client.pem --key client.key", ""),
+            ("--cacert authority.pem", ""),
+        ]
+    ]
+    assert [plain.startswith(shown[0]), without_authority.startswith(shown[2])] == [True, True]
+    assert re.match(r"curl: \((52|56)\)", without_certificate)  # the server may close before curl has sent the request
 
 
 def test_pages_list_the_messages_of_connection_errors():

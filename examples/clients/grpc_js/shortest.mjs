@@ -2,7 +2,7 @@ import grpc from '@grpc/grpc-js';
 import loader from '@grpc/proto-loader';
 import protobuf from 'protobufjs';
 
-const options = { keepCase: true, longs: String, enums: String, includeDirs: ['protos'] };
+const options = { keepCase: true, longs: String, enums: String, defaults: true, includeDirs: ['protos'] };
 const definition = loader.loadSync('tensor_reshape/v1/reshape.proto', options);
 const { ReshapeService } = grpc.loadPackageDefinition(definition).tensor_reshape.v1;
 const address = process.argv[2] ?? 'localhost:50051';
@@ -25,8 +25,8 @@ const readErrorInfo = (error) => {
 
 const elements = new Float32Array([1, 2, 3, 4, 5, 6]);
 const data = { data_type: 'DATA_TYPE_F32', dims: [2, 3], data: Buffer.from(elements.buffer) };
-const reshape = (items, callback) =>
-  client.StaticReshape({ shape: { items }, special_zero: false, data }, { deadline: Date.now() + 10_000 }, callback);
+const call = (method, request, callback) => client[method](request, { deadline: Date.now() + 10_000 }, callback);
+const reshape = (items, callback) => call('StaticReshape', { shape: { items }, special_zero: false, data }, callback);
 
 reshape([3, -1], (error, { output } = {}) => {
   if (error) throw error;
@@ -36,6 +36,21 @@ reshape([3, -1], (error, { output } = {}) => {
   reshape([4, -1], (rejection) => {
     const { reason, metadata } = readErrorInfo(rejection);
     console.log(grpc.status[rejection.code], reason, metadata.divisor); // INVALID_ARGUMENT NOT_DIVISIBLE 4
-    client.close();
+    inferShape();
   });
 });
+
+// The input shape is [batch, 3, 4]. In dims, a dimension with a name is -1, and an entry of partial has the name.
+const inferShape = () => {
+  const query = {
+    operation: 'OPERATION_RESHAPE',
+    special_zero: true,
+    data: { shape: { dims: [-1, 3, 4], partial: [{ index: 0, symbol: { name: 'batch' } }] } },
+    shape: { items: [0, -1] },
+  };
+  call('InferShape', query, (error, { shape } = {}) => {
+    if (error) throw error;
+    console.log(shape.dims.join(), shape.partial[0].symbol.name); // -1,12 batch
+    client.close();
+  });
+};

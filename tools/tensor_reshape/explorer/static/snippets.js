@@ -61,7 +61,7 @@ function writeCommand(query, operation) {
 }
 
 function writePost(link, request) {
-  const words = [`curl -s ${quote(link)}`, "-H 'Content-Type: application/json'", `-d ${quote(JSON.stringify(request))}`];
+  const words = [`curl -sS ${quote(link)}`, "-H 'Content-Type: application/json'", `-d ${quote(JSON.stringify(request))}`];
   return joinWords(words);
 }
 
