@@ -197,4 +197,3 @@ def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int) -> int:
         workers, reason = workers - 1, "memory"
     _LOGGER.info("number of workers is chosen", extra={"workers": workers, "cores": cores, "limited_by": reason})
     return workers
-

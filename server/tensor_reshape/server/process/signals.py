@@ -61,9 +61,7 @@ def stop_at_signal(signals: int, end: Callable[[threading.Event], int]) -> None:
     stop(end, signal.Signals(number).name, await_signal)
 
 
-def stop(
-    end: Callable[[threading.Event], int], cause: str, await_hurry: Callable[[threading.Event], object]
-) -> None:
+def stop(end: Callable[[threading.Event], int], cause: str, await_hurry: Callable[[threading.Event], object]) -> None:
     """Stops a server gracefully.
 
     Args:
