@@ -165,7 +165,7 @@ def write_text(record: Record) -> str:
 def list_messages(tree: ast.AST) -> Iterator[str]:
     """Yields the constant messages of the log records that a module writes."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("_LOGGER.", "self._log", "_warn")):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("_LOGGER.", "self._log")):
             yield from (
                 one.value
                 for argument in node.args[:2]

@@ -1,6 +1,7 @@
 """The sums of docs/deployment/sizing.md are those of the memory by which the tests judge the manifests."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ def write_sum(config: Config) -> str:
 @pytest.mark.parametrize("workers", [1, 2, 4, 16])
 def test_sizing_page_has_the_sum_of_default_servers(workers: int):
     assert f"| {workers} | {write_sum(build_default(workers))} |" in WORDS
+
+
+def test_faq_has_the_sum_of_a_default_server():
+    (size,) = re.findall(r"or (\S+ GiB)", write_sum(build_default(1)))
+    assert f"About {size} with the default settings and one worker." in (ROOT / "docs/faq.md").read_text()
 
 
 @pytest.mark.parametrize("max_calls", [2048, 256])

@@ -173,6 +173,7 @@ def test_call_aborted_by_shutdown_is_unavailable(config: Config, hurries: bool):
     with run_blocked(config) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
         assert backend.entered.wait(60)
-        pool.submit(hurry_stop, runner).result(10) if hurries else pool.submit(runner.stop).result(60)
+        stopped = pool.submit(hurry_stop, runner).result(10) if hurries else pool.submit(runner.stop).result(60)
+        assert stopped == 1
         with pytest.raises(UnavailableError):
             call.result(40)  # the call waits for another server as long as the SDK does

@@ -292,6 +292,16 @@ def test_documented_overlay_changes_settings_and_resources_together(tmp_path: Pa
     check_resources(container, config)
 
 
+def test_documented_patch_sets_the_number_of_replicas(tmp_path: Path):
+    overlay, _, patch = [block.text for block in read_blocks(PAGE) if block.language == "yaml"]
+    code = (overlay.rstrip() + "\n" + patch).replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))
+    (tmp_path / "kustomization.yaml").write_text(code)
+    spec = find(str(tmp_path), "HorizontalPodAutoscaler")["spec"]
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (4, 24)
+    spec = find("plain", "HorizontalPodAutoscaler")["spec"]
+    assert f"keeps {spec['minReplicas']} to {spec['maxReplicas']} replicas" in " ".join(PAGE.read_text().split())
+
+
 def test_sums_of_the_kubernetes_page_are_those_of_its_manifests(tls_folder: Path):
     plain, http = (read_config(overlay, tls_folder) for overlay in ("plain", "http"))
     large = replace(plain, workers=4, memory_budget_bytes=2**30)

@@ -1,14 +1,22 @@
-"""The number of workers that the server chooses, and its error messages."""
+"""The number of workers that the server chooses, the memory that it needs, and error messages."""
 
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import run_module
+from deployment_files import Memory
 from server_processes import run_server
-from tensor_reshape.server.process.resources import count_cores
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.http.guards import MAX_CONNECTIONS
+from tensor_reshape.server.options import find_needed_memory
+from tensor_reshape.server.process.resources import ADDRESS_BYTES, PROCESS_BYTES, count_cores
 
+MIB, GIB = 2**20, 2**30
 CORES = min(count_cores(), 2)  # of this machine
 
 
@@ -49,6 +57,38 @@ def test_server_with_automatic_workers_serves():
         server.stop()
     (record,) = [record for record in server.records if record["message"] == "serving"]
     assert record["workers"] == CORES
+
+
+TLS = Config(tls_certificate=Path("certificate"), tls_key=Path("key"))
+
+
+@pytest.mark.parametrize("http_listen", [None, "127.0.0.1:0"])
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_needed_memory_is_the_sum_of_the_sizing_page(workers: int, http_listen: str | None):
+    config = replace(TLS, workers=workers, http_listen=http_listen, memory_budget_bytes=4 * GIB)
+    assert find_needed_memory(config) == pytest.approx(Memory(config).sum, abs=1)
+
+
+def test_needed_memory_has_only_the_parts_that_the_server_has():
+    without_tls = Config(http_listen="127.0.0.1:0")
+    connections = find_needed_memory(replace(TLS, http_listen="127.0.0.1:0")) - find_needed_memory(without_tls)
+    assert connections == MAX_CONNECTIONS * 300 * 1024
+    assert find_needed_memory(replace(without_tls, listen=())) == int(1.4 * GIB) + PROCESS_BYTES
+
+
+@pytest.mark.parametrize(("less", "warns"), [(0, False), (MIB, True)], ids=["enough", "too little"])
+def test_check_warns_if_the_needed_memory_exceeds_the_limit(less: int, warns: bool):
+    config = Config(workers=2, max_message_bytes=MIB, memory_budget_bytes=16 * MIB, max_calls=64)
+    flags = ("--max-message-bytes", "1MiB", "--memory-budget-bytes", "16MiB", "--max-calls", "64", "--workers", "2")
+    needed = find_needed_memory(config)
+    # two workers and the supervisor, each of which has its address space in addition
+    data = -(-(needed - 3 * PROCESS_BYTES) // 2) + ADDRESS_BYTES - less
+    limit = 2 * (data - ADDRESS_BYTES) + 3 * PROCESS_BYTES
+    command = (sys.executable, "-m", "tensor_reshape.server", "--check-config", "--listen", "127.0.0.1:0", *flags)
+    outcome = subprocess.run(["prlimit", f"--data={data}", *command], capture_output=True, text=True, check=True)
+    assert outcome.stdout == "configuration is valid\n"
+    written = f"needed_bytes={needed} limit_bytes={limit} page=docs/deployment/sizing.md"
+    assert (written in outcome.stderr, "more memory than" in outcome.stderr) == (warns, warns)
 
 
 def test_number_of_workers_is_a_number_or_auto():

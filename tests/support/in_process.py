@@ -54,10 +54,11 @@ class ThreadService(ReshapeService):
         return None
 
 
-def hurry_stop(runner: Runner) -> None:
+def hurry_stop(runner: Runner) -> int:
+    """Stops a server at once, and returns how many calls it has cancelled."""
     hurry = threading.Event()
     hurry.set()
-    runner.stop(hurry)
+    return runner.stop(hurry)
 
 
 class RecordingGate:

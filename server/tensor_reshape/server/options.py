@@ -24,13 +24,27 @@ from tensor_reshape.server.config import (
     find_least_budget,
     fit_memory,
 )
-from tensor_reshape.server.process.resources import count_cores, find_available_memory
+from tensor_reshape.server.process.resources import (
+    PROCESS_BYTES,
+    count_cores,
+    find_available_memory,
+    find_memory_limit,
+)
 
 CHECK = "check_config"
 """The name of the option --check-config."""
 
 FAULTS = f"{__name__}.faults"
 """The key of click's context with the faults that --check-config has found."""
+
+# These numbers are also in modules that cannot be imported here, because they import grpc or the extra for HTTP.
+_BUILTIN_MESSAGES = 20  # of waiting health checks and calls of reflection
+_HTTP_CONNECTIONS = 512
+
+_LOST_PERCENT = 40  # of the budget, which memory fragmentation took in the worst test
+_AHEAD_BYTES = 256 * 1024  # of the data that gRPC receives for a waiting call
+_SUPERVISOR_BYTES = 32 * 1024 * 1024
+_TLS_CONNECTION_BYTES = 300 * 1024
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -135,15 +149,32 @@ def build_config(settings: dict[str, Any]) -> Config:
         settings = {**settings, "memory_budget_bytes": budget, "max_message_bytes": message}
     config = Config(**settings)
     if settings["max_message_bytes"] != (configured or MAX_MESSAGE_BYTES):
-        _warn("memory limits are lowered to the memory of the system", config)
-    elif config.memory_budget_bytes > 2 * available:
-        _warn("memory_budget_bytes exceeds the memory of the system", config)
+        values = {"memory_budget_bytes": config.memory_budget_bytes, "max_message_bytes": config.max_message_bytes}
+        _LOGGER.warning("memory limits are lowered to the memory of the system", extra=values)
+    needed, limit = find_needed_memory(config), find_memory_limit(workers + has_http)
+    if needed > limit:
+        _LOGGER.warning(
+            "the server may need more memory than the system has",
+            extra={"needed_bytes": needed, "limit_bytes": limit, "page": "docs/deployment/sizing.md"},
+        )
     if config.exposed_addresses and config.tls is None and config.token_file is None:
         _LOGGER.warning(
             "other machines can call this server without TLS and without a token",
             extra={"addresses": ",".join(config.exposed_addresses), "page": "docs/deployment/authentication.md"},
         )
     return config
+
+
+def find_needed_memory(config: Config) -> int:
+    """Returns the memory in bytes that a server may need under load (see docs/deployment/sizing.md)."""
+    workers, has_http = config.workers if config.listen else 0, config.http_listen is not None
+    needed = config.memory_budget_bytes * (100 + _LOST_PERCENT) // 100
+    needed += workers * (PROCESS_BYTES + _BUILTIN_MESSAGES * config.max_message_bytes)
+    if workers:
+        needed += config.max_calls * _AHEAD_BYTES
+    if has_http:
+        needed += PROCESS_BYTES + (0 if config.tls is None else _HTTP_CONNECTIONS * _TLS_CONNECTION_BYTES)
+    return needed + _SUPERVISOR_BYTES * (workers + has_http > 1)
 
 
 def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int) -> int:
@@ -166,8 +197,3 @@ def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int) -> int:
         workers, reason = workers - 1, "memory"
     _LOGGER.info("number of workers is chosen", extra={"workers": workers, "cores": cores, "limited_by": reason})
     return workers
-
-
-def _warn(message: str, config: Config) -> None:
-    values = {"memory_budget_bytes": config.memory_budget_bytes, "max_message_bytes": config.max_message_bytes}
-    _LOGGER.warning(message, extra=values)

@@ -157,8 +157,10 @@ class Runner:
             self._health_port.start()
         self._housekeeper.start()
 
-    def stop(self, hurry: threading.Event | None = None) -> None:
+    def stop(self, hurry: threading.Event | None = None) -> int:
         """Reports NOT_SERVING for the drain period, then rejects new calls and waits for running calls to finish.
+
+        Returns the number of calls that did not finish in time, and were cancelled.
 
         Args:
             hurry: an event that ends all waits early.
@@ -170,12 +172,14 @@ class Runner:
         hurry.wait(self._config.drain_seconds)
         self._end_open_calls()
         self._server.stop()
+        cancelled = 0
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
             # open calls are ended in each iteration, because further calls may have started in the meantime
             self._end_open_calls()
             if hurry.is_set() or time.monotonic() > deadline:
-                self._server.cancel_calls()
+                # a call may need some iterations to end, and is counted in each of them
+                cancelled = max(cancelled, self._server.cancel_calls())
         if self._health_port is not None:
             self._health_port.end()
         self._housekeeper.stop()
@@ -183,6 +187,7 @@ class Runner:
         for pool in self._pools.values():
             # `shutdown` does not wait, because no client waits for the remaining work, which may take long.
             pool.shutdown(wait=False)
+        return cancelled
 
     def _end_open_calls(self) -> None:
         """Ends calls that never end on their own, such as health watches, so that they do not use up the grace period.

@@ -61,7 +61,7 @@ def test_signal_stops_the_http_command_gracefully(number: signal.Signals):
         connection.sendall(b"{}")
         assert read_answer(connection)[0] == 400
         assert server.wait() == 0
-        server.await_records(1, "stopped")
+        server.await_records(1, "stopped", cancelled_calls=0)
 
 
 def test_second_signal_ends_running_requests():
@@ -74,6 +74,7 @@ def test_second_signal_ends_running_requests():
             server.process.send_signal(signal.SIGTERM)
             assert not receive_all(connection).startswith(b"HTTP/1.1 200")
         assert server.wait() == 0
+        server.await_records(1, "stopped", cancelled_calls=1)
 
 
 def test_environment_configures_the_http_command(tmp_path: Path):

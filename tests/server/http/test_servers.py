@@ -316,7 +316,7 @@ def test_request_that_exceeds_the_grace_is_ended():
     with run_http(service=service) as running, connect(running.address) as busy:
         busy.sendall(BATCH)
         service.await_arrival()
-        running.port.stop(threading.Event())  # the grace is one second
+        assert running.port.stop(threading.Event()) == 1  # the grace is one second
         assert not receive_all(busy).startswith(b"HTTP/1.1 200")
         service.await_stop()
 

@@ -179,11 +179,14 @@ class Server:
                 self._thread.start()
             self._server.shutdown(self._completions, _Tag.SHUTDOWN)
 
-    def cancel_calls(self) -> None:
-        """Cancels the running calls of a server that is stopping."""
+    def cancel_calls(self) -> int:
+        """Cancels the running calls of a server that is stopping, and returns their number."""
         with self._lock:
-            if not self._over.is_set():
-                self._server.cancel_all_calls()
+            if self._over.is_set():
+                return 0
+            running = len(self._calls)
+            self._server.cancel_all_calls()
+            return running
 
     def wait(self, seconds: float) -> bool:
         """Waits at most `seconds` until all calls of a stopping server have ended.

@@ -178,6 +178,11 @@ class Application:
         elif scope["type"] == "http":
             await self._serve(HttpRequest(scope, receive), send)
 
+    @property
+    def cancelled_calls(self) -> int:
+        """The number of calls that a stopping server has cancelled."""
+        return self._calls.cancelled_calls
+
     def end(self) -> None:
         """Sends the last spans, and ends the threads, which do not wait for running work."""
         self._call_logs.end()

@@ -240,6 +240,7 @@ class CallServer:
 
     Attributes:
         admission: the places and the memory of the process.
+        cancelled_calls: the number of calls that a stopping server has cancelled.
     """
 
     def __init__(self, config: Config, gates: Gates, logs: Sequence[CallLog], counters: HttpCounters | None) -> None:
@@ -252,6 +253,7 @@ class CallServer:
             counters: the metrics, or None without metrics.
         """
         self.admission = Admission(config.max_calls, config.memory_budget_bytes)
+        self.cancelled_calls = 0
         self._pools = {work: Pool(count, f"http-{work.name.lower()}") for work, count in WORK_THREADS.items()}
         self._turns: WeakValueDictionary[tuple[str, Work], asyncio.Semaphore] = WeakValueDictionary()
         self._gates, self._logs, self._counters = gates, logs, counters
@@ -285,6 +287,7 @@ class CallServer:
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the client gets no details of a bug
                 # the server stops, and the time for running calls is over
                 if isinstance(error, asyncio.CancelledError):
+                    self.cancelled_calls += 1
                     error = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING.code, STOPPING.details, headers=CLOSE)
                     request.is_read = True
                 failure = build_failure(error, info)

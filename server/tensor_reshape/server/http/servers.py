@@ -102,10 +102,11 @@ class HttpServer:
         """Starts to accept requests."""
         self._thread.start()
 
-    def stop(self, hurry: threading.Event) -> None:
+    def stop(self, hurry: threading.Event) -> int:
         """Reports that it is not ready for the drain period, then closes the port and waits for running calls.
 
-        Idle connections close at once, and busy ones after their response, or after the grace.
+        Idle connections close at once, and busy ones after their response, or after the grace. Returns the number of
+        calls that did not finish in time, and were cancelled.
 
         Args:
             hurry: an event that ends all waits early.
@@ -118,6 +119,7 @@ class HttpServer:
             self._server.force_exit = hurry.is_set()
         for listener in self._listeners:
             listener.close()
+        return self.app.cancelled_calls
 
     def _run(self) -> None:
         try:

@@ -26,15 +26,21 @@ _SELF = Path("/proc/self/cgroup")
 def find_available_memory(servers: int) -> int:
     """Returns how many bytes all running calls of `servers` processes may use together.
 
-    The machine, the cgroup and the limits of each process determine how much memory is available. This function
-    subtracts the memory that the processes need without calls, and returns half of the remaining memory. The other
-    half is for memory that the memory budget does not count, such as connections and the fragmentation of allocators.
+    This function subtracts the memory that the processes need without calls from their memory limit, and returns half
+    of the remaining memory. The other half is for memory that the memory budget does not count, such as connections and
+    the fragmentation of allocators.
     """
-    processes = servers + (servers > 1)  # with several processes, a supervisor process also needs memory
-    shared = min(_find_machine_bytes(), find_cgroup_limit()) - processes * PROCESS_BYTES
+    return max(0, find_memory_limit(servers) - _count_processes(servers) * PROCESS_BYTES) // 2
+
+
+def find_memory_limit(servers: int) -> int:
+    """Returns how many bytes `servers` processes and their supervisor may use together.
+
+    The machine, the cgroup and the limits of each process determine this number.
+    """
     own = _find_process_limit() - ADDRESS_BYTES
-    available = min(shared, own * servers) / 2
-    return max(0, int(min(available, 2**62)))
+    limit = min(_find_machine_bytes(), find_cgroup_limit(), own * servers + _count_processes(servers) * PROCESS_BYTES)
+    return int(max(0, min(limit, 2**63)))
 
 
 def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MOUNT) -> float:
@@ -106,6 +112,10 @@ def _list_groups(controller: str, groups: Path, mount: Path) -> Iterator[tuple[P
             group = top / path.lstrip("/")
             found = (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
             yield from ((folder, bool(controllers)) for folder in found)
+
+
+def _count_processes(servers: int) -> int:
+    return servers + (servers > 1)  # with several processes, a supervisor process also needs memory
 
 
 def _find_machine_bytes() -> float:

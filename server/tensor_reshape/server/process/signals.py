@@ -45,7 +45,7 @@ def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def stop_at_signal(signals: int, end: Callable[[threading.Event], object]) -> None:
+def stop_at_signal(signals: int, end: Callable[[threading.Event], int]) -> None:
     """Waits for a signal, and then stops a server gracefully. The next signal ends its running calls.
 
     Args:
@@ -61,13 +61,12 @@ def stop_at_signal(signals: int, end: Callable[[threading.Event], object]) -> No
     stop(end, signal.Signals(number).name, await_signal)
 
 
-def stop(
-    end: Callable[[threading.Event], object], cause: str, await_hurry: Callable[[threading.Event], object]
-) -> None:
+def stop(end: Callable[[threading.Event], int], cause: str, await_hurry: Callable[[threading.Event], object]) -> None:
     """Stops a server gracefully.
 
     Args:
-        end: function that waits for running calls, and then returns. The event ends all its waits early.
+        end: function that waits for running calls, and then returns the number of calls that it has cancelled. The
+            event ends all its waits early.
         cause: the cause for the log.
         await_hurry: function that runs on its own thread, and sets the event when running calls must end at once.
     """
@@ -75,5 +74,4 @@ def stop(
     hurry = threading.Event()
     with suppress(RuntimeError):  # `start` raises RuntimeError if the system cannot start another thread
         threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
-    end(hurry)
-    _LOGGER.info("stopped")
+    _LOGGER.info("stopped", extra={"cancelled_calls": end(hurry)})
