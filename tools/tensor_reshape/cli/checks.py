@@ -212,8 +212,12 @@ def _write_github(one: Checked) -> Iterator[str]:
         file, line = _find_place(one, finding)
         where = f"file={_escape(file, ',:')}{f',line={line}' if line else ''},title={_escape(f'check: {kind}', ',:')}"
         name = "notice" if level == "note" else level
-        advice = f" ({escape_unprintable(finding.advice)})" if finding and finding.advice else ""
-        yield f"::{name} {where}::{_escape(text + advice, '')}"
+        yield f"::{name} {where}::{_escape(_add_advice(text, finding), '')}"
+
+
+def _add_advice(text: str, finding: "Finding | None") -> str:
+    """Returns the text of a problem with what to write instead."""
+    return f"{text} ({escape_unprintable(finding.advice)})" if finding and finding.advice else text
 
 
 def _escape(text: str, more: str) -> str:
@@ -236,12 +240,12 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
         {
             "ruleId": kind,
             "level": level,
-            "message": {"text": text},
+            "message": {"text": _add_advice(text, finding)},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}],
         }
         for one in checked
         for uri in [one.path.as_uri() if one.path.is_absolute() else quote(one.path.as_posix())]
-        for level, kind, text, _ in one.list_problems()
+        for level, kind, text, finding in one.list_problems()
     ]
     rules = [{"id": kind} for kind in sorted({str(result["ruleId"]) for result in results})]
     driver = {"name": "tensor-reshape check", "version": version("tensor-reshape"), "rules": rules}
@@ -270,7 +274,7 @@ def _write_junit(checked: Sequence[Checked]) -> str:
 
 
 def _add_failures(case: ET.Element, problems: Sequence[Problem]) -> None:
-    errors = [text for level, _, text, _ in problems if level == "error"]
+    errors = [_add_advice(text, finding) for level, _, text, finding in problems if level == "error"]
     undecided = [text for level, kind, text, _ in problems if level == "warning" and kind in {"undecided", "profile"}]
     for tag, texts in (("failure", errors), ("skipped", [] if errors else undecided)):
         if texts:
