@@ -102,7 +102,8 @@ def test_finding_has_advice_what_to_write(dims: str, items: str, advice: str):
 def test_advice_does_not_depend_on_another_node(other: str):
     """The other node needs a batch, so that the length is 0. The target copies the length already."""
     report = check(
-        f"g (float[batch,length,96] x) => (float[] y) {{ {other} t = Constant<value_ints=[0,0,6,12]>() y = Reshape(x, t) }}"
+        f"g (float[batch,length,96] x) => (float[] y) {{ {other} "
+        "t = Constant<value_ints=[0,0,6,12]>() y = Reshape(x, t) }"
     )
     assert report.findings[-1].advice == "write 16 instead of 12, because 6 * 16 = 96"
 

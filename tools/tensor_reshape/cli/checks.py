@@ -194,16 +194,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
     for problem in problems:
         if problem.kind != "rejected" and (problem.kind != "disagrees" or problem.finding is None):
             yield from (click.style(prefix + line, fg=_COLORS[problem.level]) for line in problem.text.split("\n"))
-    yield click.style(f"{prefix}{_summarize(report)}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
-
-
-def _summarize(report: "ModelReport") -> str:
-    """Returns the last line, with the verdict."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items() if count)
-    number = len(report.findings)
-    nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
-    tried = f"{report.tried or 'no'} {'size' if report.tried == 1 else 'sizes'} tried"
-    return f"{report.verdict.value}: {nodes}, {tried}"
+    yield click.style(f"{prefix}{report.summary}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
 
 
 def _write_github(one: Checked) -> Iterator[str]:
