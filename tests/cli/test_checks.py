@@ -308,6 +308,7 @@ def test_check_command_writes_sarif(tmp_path: Path):
     (run,) = json.loads(run_command("check", "--format", "sarif", path).output)["runs"]
     (result,) = run["results"]
     assert (result["ruleId"], result["level"]) == ("frozen", "error")
+    assert result["message"]["text"].endswith("(write [0, 256] instead of [1, 256] to keep batch dynamic)")
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path.as_uri()
     assert run["tool"]["driver"]["rules"] == [{"id": "frozen"}]
 
@@ -320,7 +321,7 @@ def test_check_command_writes_junit(tmp_path: Path):
     assert (failed.get("name"), failed[0].tag, failed[0].get("message")) == (
         "y",
         "failure",
-        "This model requires: batch = 1 (declared dynamic; node y)",
+        f"This model requires: batch = 1 (declared dynamic; node y) ({FROZEN_LINES.splitlines()[1].strip()})",
     )
     assert (passed.get("name"), len(passed)) == ("model", 0)
 

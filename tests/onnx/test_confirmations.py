@@ -57,6 +57,14 @@ def test_condition_that_a_probe_refutes_is_not_reported():
     [
         ("batch,16,4,4", "1,256", "write [0, 256] instead of [1, 256] to keep batch dynamic"),
         ("length,batch,96", "0,2,96", "write [0, 0, 96] instead of [0, 2, 96] to keep batch dynamic"),
+        (
+            "batch,length,96",
+            "1,8,6,16",
+            "write [0, 0, 6, 16] instead of [1, 8, 6, 16] to keep batch and length dynamic",
+        ),
+        ("batch,length,96", "8,96", "write [-1, 96] instead of [8, 96] to keep batch and length dynamic"),
+        ("a,b,c", "2,3,4", "write [0, 0, 0] instead of [2, 3, 4] to keep a, b and c dynamic"),
+        ("batch,length,96", "1,768", ""),
         ("batch,64,7,7", "-1,1024", "write [0, -1] instead of [-1, 1024] to keep batch in dimension 0"),
         ("batch,length,96", "2,-1,96", "write [0, -1, 96] instead of [2, -1, 96] to keep batch in dimension 0"),
         ("batch,length,64", "0,0,5,-1", "write a divisor of 64 instead of 5: 1, 2, 4, 8, 16, 32, 64"),
@@ -88,6 +96,16 @@ def test_condition_that_a_probe_refutes_is_not_reported():
 )
 def test_finding_has_advice_what_to_write(dims: str, items: str, advice: str):
     assert check_model(parser.parse_model(FIRST.format(dims=dims, items=items))).findings[0].advice == advice
+
+
+@pytest.mark.parametrize("other", ["", "s = Constant<value_ints=[0,-1]>() z = Reshape(x, s)"])
+def test_advice_does_not_depend_on_another_node(other: str):
+    """The other node needs a batch, so that the length is 0. The target copies the length already."""
+    report = check(
+        f"g (float[batch,length,96] x) => (float[] y) {{ {other} "
+        "t = Constant<value_ints=[0,0,6,12]>() y = Reshape(x, t) }"
+    )
+    assert report.findings[-1].advice == "write 16 instead of 12, because 6 * 16 = 96"
 
 
 def test_node_has_the_line_of_the_source_that_its_exporter_stored():

@@ -37,6 +37,12 @@ def test_model_report_counts_nodes_by_verdict():
     assert not REPORT.is_good
 
 
+def test_model_report_is_shown_in_one_line():
+    report = check_model(MODEL, probe_seconds=0)
+    assert repr(report) == "<ModelReport rejected: 3 Reshape nodes (1 known, 1 disagrees, 1 rejected), no sizes tried>"
+    assert str(report) == repr(report)
+
+
 def test_model_report_is_converted_to_json():
     record = REPORT.to_json()
     assert json.loads(json.dumps(record)) == record

@@ -10,7 +10,7 @@ from onnx import parser
 
 from hypothesis_profiles import examples
 from tensor_reshape.onnx import ModelReport, ModelVerdict, check_model
-from tensor_reshape.onnx.requirements import Demand, find_contradiction, solve
+from tensor_reshape.onnx.requirements import Demand, find_contradiction, judge, solve
 from tensor_reshape.rules.conditions import Condition, ConditionKind
 from tensor_reshape.rules.dims import Expression, Interval, Symbol, make_expression
 
@@ -46,17 +46,24 @@ REQUIREMENTS: dict[tuple[str, str], tuple[ModelVerdict, list[str]]] = {
     (reshape(1, 256), "float[batch,16,4,4] x"): (ModelVerdict.FROZEN, ["batch = 1 (declared dynamic; node y)"]),
     (reshape(1, 256), "float[?,16,4,4] x"): (ModelVerdict.FROZEN, ["x_dim_0 = 1 (declared dynamic; node y)"]),
     (reshape(0, 9, 8, 16), "float[batch,9,h,w] x"): (
-        ModelVerdict.RESTRICTED,
-        ["h*w = 128 unless batch = 0 (node y)"],
+        ModelVerdict.FROZEN,
+        ["h*w = 128 unless batch = 0 (declared dynamic; node y)"],
     ),
     (reshape(128) + reshape(8, 3, output="z", data="k"), "float[h,w] x, float[h,3] k"): (
         ModelVerdict.FROZEN,
         [
-            "h*w = 128 (node y)",
+            "h*w = 128 (declared dynamic; node y)",
             "h = 8 (declared dynamic; node z)",
             "w = 16 (declared dynamic; node y)",
         ],
     ),
+    # a traced export
+    (reshape(1, 128, 12, 64), "float[batch,seq,768] x"): (
+        ModelVerdict.FROZEN,
+        ["batch*seq = 128 (declared dynamic; node y)"],
+    ),
+    # a square and the name that follows from it
+    (reshape(9), "float[side,side] x"): (ModelVerdict.FROZEN, ["side = 3 (declared dynamic; node y)"]),
     (reshape(-1, 6, 10, 64), "float[batch,seq,768] x"): (ModelVerdict.RESTRICTED, ["5 divides batch*seq (node y)"]),
     (reshape(0, -1, 10, 64), "float[batch,seq,768] x"): (
         ModelVerdict.RESTRICTED,
@@ -97,6 +104,19 @@ def test_wrong_head_count_without_a_free_item_accepts_only_empty_inputs():
     report = check(reshape(0, 0, 10, 64), "float[batch,seq,768] x")
     assert [(str(condition), node) for condition, node in report.contradiction] == [("batch*seq = 0", 0)]
     assert (report.verdict, report.is_good) == (ModelVerdict.CONTRADICTION, False)
+
+
+def test_product_that_is_zero_freezes_no_dim():
+    zero = Condition(ConditionKind.EQUAL, multiply(1, "ab"), multiply(0))
+    assert judge(zero) is ModelVerdict.RESTRICTED
+
+
+def test_product_of_a_branch_freezes_no_dim():
+    report = check(BRANCHES.replace("[2,12]", "[6,4]").replace("[3,12]", "[8,3]"), "bool flag, float[n,m] x")
+    assert (report.verdict, list_lines(report)) == (
+        ModelVerdict.RESTRICTED,
+        ["m*n = 24 (if y.then_branch runs; node p)", "m*n = 24 (if y.else_branch runs; node q)"],
+    )
 
 
 def test_two_nodes_with_different_values_contradict():

@@ -194,16 +194,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
     for problem in problems:
         if problem.kind != "rejected" and (problem.kind != "disagrees" or problem.finding is None):
             yield from (click.style(prefix + line, fg=_COLORS[problem.level]) for line in problem.text.split("\n"))
-    yield click.style(f"{prefix}{_summarize(report)}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
-
-
-def _summarize(report: "ModelReport") -> str:
-    """Returns the last line, with the verdict."""
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items() if count)
-    number = len(report.findings)
-    nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
-    tried = f"{report.tried or 'no'} {'size' if report.tried == 1 else 'sizes'} tried"
-    return f"{report.verdict.value}: {nodes}, {tried}"
+    yield click.style(f"{prefix}{report.summary}", fg={0: "green", UNDECIDED: "yellow"}.get(one.code, "red"))
 
 
 def _write_github(one: Checked) -> Iterator[str]:
@@ -212,8 +203,12 @@ def _write_github(one: Checked) -> Iterator[str]:
         file, line = _find_place(one, finding)
         where = f"file={_escape(file, ',:')}{f',line={line}' if line else ''},title={_escape(f'check: {kind}', ',:')}"
         name = "notice" if level == "note" else level
-        advice = f" ({escape_unprintable(finding.advice)})" if finding and finding.advice else ""
-        yield f"::{name} {where}::{_escape(text + advice, '')}"
+        yield f"::{name} {where}::{_escape(_add_advice(text, finding), '')}"
+
+
+def _add_advice(text: str, finding: "Finding | None") -> str:
+    """Returns the text of a problem with what to write instead."""
+    return f"{text} ({escape_unprintable(finding.advice)})" if finding and finding.advice else text
 
 
 def _escape(text: str, more: str) -> str:
@@ -236,12 +231,12 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
         {
             "ruleId": kind,
             "level": level,
-            "message": {"text": text},
+            "message": {"text": _add_advice(text, finding)},
             "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri}}}],
         }
         for one in checked
         for uri in [one.path.as_uri() if one.path.is_absolute() else quote(one.path.as_posix())]
-        for level, kind, text, _ in one.list_problems()
+        for level, kind, text, finding in one.list_problems()
     ]
     rules = [{"id": kind} for kind in sorted({str(result["ruleId"]) for result in results})]
     driver = {"name": "tensor-reshape check", "version": version("tensor-reshape"), "rules": rules}
@@ -270,7 +265,7 @@ def _write_junit(checked: Sequence[Checked]) -> str:
 
 
 def _add_failures(case: ET.Element, problems: Sequence[Problem]) -> None:
-    errors = [text for level, _, text, _ in problems if level == "error"]
+    errors = [_add_advice(text, finding) for level, _, text, finding in problems if level == "error"]
     undecided = [text for level, kind, text, _ in problems if level == "warning" and kind in {"undecided", "profile"}]
     for tag, texts in (("failure", errors), ("skipped", [] if errors else undecided)):
         if texts:

@@ -13,12 +13,13 @@ from dataclasses import replace
 
 import onnx
 
+from tensor_reshape.client.queries import ShapeQuery, infer_locally
 from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, DimsByKey, Key
 from tensor_reshape.onnx.interpreter import Dims
 from tensor_reshape.onnx.probes import Probes, RejectedSizes, Sizes, evaluate_dim, format_sizes, is_refuted
 from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdict
-from tensor_reshape.onnx.requirements import ModelVerdict, Requirement
+from tensor_reshape.onnx.requirements import ModelVerdict, Requirement, judge
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, is_reshape
 from tensor_reshape.rules.conditions import ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format_dims
@@ -215,8 +216,8 @@ def _list_advice(place: int, finding: Finding, report: ModelReport) -> Iterator[
         left, right = condition.left, condition.right
         if place not in requirement.nodes or right is None:
             continue
-        if requirement.verdict is ModelVerdict.FROZEN and left.symbol is not None:
-            yield _advise_frozen(node, left.symbol.name, right.coefficient)
+        if requirement.verdict is ModelVerdict.FROZEN:
+            yield _advise_frozen(node, list(dict.fromkeys(one.name for one in left.factors)), right.coefficient)
         elif condition.kind is ConditionKind.DIVIDES and node.data and find_name(node.data[0]) in condition.symbols:
             yield advise_first(node)
     if finding.verdict is Verdict.REJECTED or place in {demand.node for demand in report.contradiction}:
@@ -244,21 +245,37 @@ def read_stack(stack: str) -> str:
     return f"{file}:{line}: {code.strip()}"
 
 
-def _advise_frozen(node: ReshapeNode, name: str, value: int) -> str:
-    """Returns a target that keeps a frozen dim dynamic, or an empty text."""
+def _advise_frozen(node: ReshapeNode, names: Sequence[str], value: int) -> str:
+    """Returns a target that keeps frozen dims dynamic, whose product has a value, or an empty text."""
     if node.target is None or node.data is None:
         return ""
-    for place, item in enumerate(node.target):
-        if item != value:
-            continue
-        has_copy = node.special_zero and place < len(node.data) and find_name(node.data[place]) == name
-        if has_copy or -1 not in node.target:
-            better = [*node.target]
-            better[place] = 0 if has_copy else -1
-            if better == [*node.target]:
-                continue
-            return f"write {format_dims(better)} instead of {format_dims(node.target)} to keep {name} dynamic"
+    for better in _list_better_targets(node.target, node.data, names, value, has_copies=node.special_zero):
+        if better != list(node.target) and _is_dynamic(node, better, names):
+            kept = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+            return f"write {format_dims(better)} instead of {format_dims(node.target)} to keep {kept} dynamic"
     return ""
+
+
+def _list_better_targets(
+    target: Sequence[AnyDim], data: Sequence[AnyDim], names: Sequence[str], value: int, *, has_copies: bool
+) -> Iterator[list[AnyDim]]:
+    """Yields targets that may keep names dynamic: one that copies them, and those that infer an item with the value."""
+    numbers = [place for place, item in enumerate(target) if isinstance(item, int) and item > 0]
+    if has_copies:
+        copied = {place for place in numbers if place < len(data) and find_name(data[place]) in names}
+        yield [0 if place in copied else item for place, item in enumerate(target)]
+    if -1 not in target:
+        for place in numbers:
+            if target[place] == value:
+                yield [*target[:place], -1, *target[place + 1 :]]
+
+
+def _is_dynamic(node: ReshapeNode, target: Sequence[AnyDim], names: Sequence[str]) -> bool:
+    """Whether a node with another target accepts all sizes of names, except that a tensor may not be empty."""
+    (answer,) = infer_locally([ShapeQuery(data_shape=node.data, shape=target, special_zero=node.special_zero)])
+    return not isinstance(answer, ReshapeError) and all(
+        judge(one) is ModelVerdict.OK or one.symbols.isdisjoint(names) for one in answer.conditions
+    )
 
 
 def _advise_split(node: ReshapeNode) -> str:

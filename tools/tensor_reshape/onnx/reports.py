@@ -146,7 +146,7 @@ class FailedProbe:
         return {"node": self.node, "sizes": dict(self.sizes), **describe_decision(self.decision)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelReport:
     """The findings of a model check.
 
@@ -217,6 +217,19 @@ class ModelReport:
         """The most severe verdict about the inputs of the model."""
         severe = (one for one in reversed(ModelVerdict) if one.value in self.verdicts)
         return next(severe, ModelVerdict.OK)
+
+    @property
+    def summary(self) -> str:
+        """The verdict and the counts in one line, such as `frozen: 1 Reshape node (1 known), 4 sizes tried`."""
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
+        number = len(self.findings)
+        nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
+        tried = f"{self.tried or 'no'} {'size' if self.tried == 1 else 'sizes'} tried"
+        return f"{self.verdict.value}: {nodes}, {tried}"
+
+    def __repr__(self) -> str:
+        """The type and the summary, because all findings fill several screens."""
+        return f"<ModelReport {self.summary}>"
 
     def to_json(self) -> Json:
         """Returns the report in the form of JSON."""

@@ -250,13 +250,13 @@ class ModelVerdict(Enum):
     """No condition restricts the input dimensions, except that some tensors may not be empty."""
 
     RESTRICTED = "restricted"
-    """A divisibility or a relation restricts the dynamic dimensions of the model, or a node rejects some sizes."""
+    """A divisibility or a relation of dimensions restricts the inputs of the model, or a node rejects some sizes."""
 
     UNDECIDED = "undecided"
     """No sizes were found that every node accepts, or a Reshape node depends on something unknown."""
 
     FROZEN = "frozen"
-    """A dimension that the model declares dynamic has only one legal value."""
+    """A dimension that the model declares dynamic has only one legal value, or a product of such dimensions has."""
 
     CONTRADICTION = "contradiction"
     """No input with elements satisfies the conditions of all nodes."""
@@ -340,20 +340,30 @@ def find_requirements(
         for (graph, condition), group in demands.items()
         if condition.symbols <= names and not (graph and ("", condition) in demands)
     ]
-    stated = {name for one in found if one.verdict is ModelVerdict.FROZEN for name in one.condition.symbols}
+    stated = _list_frozen(found)
     for name, (value, (source, place)) in solve(always).values.items():
         if name in inputs and name not in stated:
             left, right = make_expression(1, [Symbol(name)]), make_expression(value, ())
             condition = Condition(ConditionKind.EQUAL, left, right, rule=source.rule, item=source.item)
             found.append(_make_requirement(condition, [place], nodes))
-    frozen = {name for one in found if one.verdict is ModelVerdict.FROZEN for name in one.condition.symbols}
+    frozen = _list_frozen(found)
     kept = [one for one in found if one.verdict is not ModelVerdict.OK or not one.condition.symbols <= frozen]
     return tuple(kept), contradiction
 
 
+def _list_frozen(requirements: Iterable[Requirement]) -> set[str]:
+    """Returns the names that have a single value, without those of which only a product has one."""
+    return {
+        name
+        for one in requirements
+        if one.verdict is ModelVerdict.FROZEN and one.condition.left.symbol is not None
+        for name in one.condition.symbols
+    }
+
+
 def _make_requirement(condition: Condition, places: list[int], nodes: Sequence[ReshapeNode]) -> Requirement:
     graph = nodes[places[0]].graph
-    verdict = _judge(condition)
+    verdict = judge(condition)
     return Requirement(
         condition=condition,
         nodes=tuple(places),
@@ -364,9 +374,12 @@ def _make_requirement(condition: Condition, places: list[int], nodes: Sequence[R
     )
 
 
-def _judge(condition: Condition) -> ModelVerdict:
+def judge(condition: Condition) -> ModelVerdict:
+    """Returns the verdict about a condition of a node that always runs: OK, RESTRICTED or FROZEN."""
     left, right = condition.left, condition.right
     if condition.kind is ConditionKind.RANGE and (condition.min, condition.max) == (1, None):
         return ModelVerdict.OK  # the tensor may not be empty
-    is_value = left.symbol is not None and right is not None and not right.factors
-    return ModelVerdict.FROZEN if is_value and condition.kind is ConditionKind.EQUAL else ModelVerdict.RESTRICTED
+    if condition.kind is not ConditionKind.EQUAL or right is None or right.factors:
+        return ModelVerdict.RESTRICTED
+    # A product that is 0 leaves all but one of its names free.
+    return ModelVerdict.FROZEN if left.symbol is not None or right.coefficient else ModelVerdict.RESTRICTED
