@@ -220,7 +220,7 @@ class ModelReport:
 
     @property
     def summary(self) -> str:
-        """The verdict and the counts in one line, such as `frozen: 1 Reshape node (1 known), 4 sizes tried`."""
+        """The verdict and the counts in one line, as `tensor-reshape check` prints them at the end."""
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
         number = len(self.findings)
         nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
