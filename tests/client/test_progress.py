@@ -44,7 +44,10 @@ class Terminal:
     """A terminal whose output is read all the time, because a program would wait if nobody read it."""
 
     def __init__(self) -> None:
-        self._outer, inner = pty.openpty()
+        try:
+            self._outer, inner = pty.openpty()
+        except OSError:
+            pytest.skip("needs a pseudo-terminal, which a folder with another Debian does not have")
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
         self.stream: TextIO = os.fdopen(inner, "w")
         self._text, self._has_more = b"", threading.Condition()
@@ -97,8 +100,8 @@ def open_terminal() -> Iterator[Terminal]:
 
 
 def is_removed(text: str) -> bool:
-    """Whether the last output erases the bar and shows the hidden cursor at the start of the line."""
-    return text.count(HIDDEN) == text.count(SHOWN) > 0 and text.endswith(f"{ERASED}{SHOWN}\r")
+    """Whether the bar is erased after its last text, and each hidden cursor is shown again, in any order."""
+    return text.count(HIDDEN) == text.count(SHOWN) > 0 and ERASED in text.rpartition(" bytes")[2]
 
 
 def call_stream(kind: str, behave: StreamBehavior) -> bytes:
@@ -245,7 +248,8 @@ print(os.waitpid(child, 0)[1])
 
 def test_process_forked_during_a_bar_draws_its_own():
     with open_terminal() as terminal:
-        command = [sys.executable, "-c", FORK_DURING_A_WRITE]
+        # From Python 3.12 on, a fork with threads is a warning, which would wait for the write.
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_DURING_A_WRITE]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal.stream, check=True, timeout=WAIT_SECONDS)
     assert done.stdout == b"0\n"
     assert "0/6 bytes" in terminal.text

@@ -3,12 +3,12 @@ import subprocess
 import sys
 
 import tensor_reshape.client as sdk
-from command_line import run_command
+from command_line import run_module
 from documents import ROOT
 
 
 def test_version_of_the_sdk_is_that_of_the_command():
-    assert run_command("--version").text == f"tensor-reshape, version {sdk.__version__}"
+    assert run_module("tensor_reshape.cli", "--version").text == f"tensor-reshape, version {sdk.__version__}"
 
 
 def test_copy_of_the_sdk_that_is_not_installed_has_no_version():
