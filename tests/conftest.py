@@ -23,6 +23,7 @@ MARKS = {
 """Folders whose tests run only with `--all`, or if you name them. pyproject.toml describes the marks."""
 
 SLOW_FIRST = (
+    "browsers/test_site_pages.py",
     "packaging/test_environments.py",
     "packaging/test_container.py",
     "clients",
