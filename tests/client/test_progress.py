@@ -41,7 +41,7 @@ HIDDEN, SHOWN, ERASED = "\x1b[?25l", "\x1b[?25h", "\x1b[2K"
 
 
 class Terminal:
-    """A terminal whose output is read all the time, because a program would wait if nobody read it."""
+    """A terminal whose output a thread reads all the time, so no program waits for its reader."""
 
     def __init__(self) -> None:
         try:

@@ -109,7 +109,7 @@ def test_documented_tls_command_and_code_connect(folder: Path, address: str):
 
 def test_documented_curl_command_and_errors_of_curl_over_tls(folder: Path, server: ServerProcess):
     if shutil.which("curl") is None:
-        pytest.skip("there is no curl")
+        pytest.skip("curl is not installed")
     port = find_http(server).rpartition(":")[2]
     command = f"{CURL.replace('8080', port).rstrip()} --silent --show-error"
     code, printed, _ = run(folder, server.address, "sh", "-c", command)

@@ -167,7 +167,7 @@ def _report_missing(query: LibraryQuery) -> _Answer:
 
 
 def _name_outcome(answer: _Answer) -> str | None:
-    """Returns what an answer has in common with those that agree with it, or None if there is no answer."""
+    """Returns the output shape, "rejected" or a failure, by which answers are compared. None if there is no answer."""
     if "dims" in answer:
         return _format_dims(answer["dims"])
     return "rejected" if "rejection" in answer or "error" in answer else answer.get("failure")

@@ -267,7 +267,7 @@ class CallServer:
     async def serve(self, request: HttpRequest, send: Send, exchange: Exchange) -> None:
         """Serves a call, and records it."""
         guard = find_guard(request)
-        # if there is no guard, the ASGI server does not show the client's certificate
+        # only the guard knows the client's certificate, and another ASGI server has no guard
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         call = EndedCall(info, time.monotonic())
