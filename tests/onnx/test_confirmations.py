@@ -55,6 +55,12 @@ def test_condition_that_a_probe_refutes_is_not_reported():
 @pytest.mark.parametrize(
     ("dims", "items", "advice"),
     [
+        # the rank is above that of the graph operations
+        (
+            f"batch,{','.join('2' * 12)}",
+            f"1,{','.join('2' * 12)}",
+            f"write [0, {', '.join('2' * 12)}] instead of [1, {', '.join('2' * 12)}] to keep batch dynamic",
+        ),
         ("batch,16,4,4", "1,256", "write [0, 256] instead of [1, 256] to keep batch dynamic"),
         ("length,batch,96", "0,2,96", "write [0, 0, 96] instead of [0, 2, 96] to keep batch dynamic"),
         (

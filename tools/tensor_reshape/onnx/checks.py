@@ -145,7 +145,7 @@ def _check(source: ModelSource, ask: Ask, probe_seconds: float) -> tuple[ModelRe
         if rules.params.formulas and (probes.base is None or is_contradicted(report, probes)):
             rules = _apply_rules(source, ask, uses_formulas=False)
         report = confirm(rules.report, probes, rules.stated, rules.params)
-    return add_origins(report, rules.source.model), rules.params
+    return add_origins(report, rules.source), rules.params
 
 
 class _Rules(NamedTuple):

@@ -17,6 +17,7 @@ from tensor_reshape.client.queries import ShapeQuery, infer_locally
 from tensor_reshape.onnx.annotations import list_graphs
 from tensor_reshape.onnx.dim_params import DimParams, DimsByKey, Key
 from tensor_reshape.onnx.interpreter import Dims
+from tensor_reshape.onnx.models import ModelSource
 from tensor_reshape.onnx.probes import Probes, RejectedSizes, Sizes, evaluate_dim, format_sizes, is_refuted
 from tensor_reshape.onnx.reports import FailedProbe, Finding, ModelReport, Verdict
 from tensor_reshape.onnx.requirements import ModelVerdict, Requirement, judge
@@ -24,6 +25,7 @@ from tensor_reshape.onnx.reshape_nodes import ReshapeNode, is_reshape
 from tensor_reshape.rules.conditions import ConditionKind
 from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.operations import OperationName
 
 _MAX_CLAIMS = 20  # wrong declared shapes that are reported
 
@@ -181,14 +183,14 @@ def _is_decided(finding: Finding, probes: Probes) -> bool:
     return answer.conditions_complete and all(one.symbols <= probes.names for one in answer.conditions)
 
 
-def add_origins(report: ModelReport, model: onnx.ModelProto) -> ModelReport:
+def add_origins(report: ModelReport, source: ModelSource) -> ModelReport:
     """Returns a report whose findings have their place in the source, and advice."""
-    origins = _find_origins(model)
+    origins = _find_origins(source.model)
     findings = [
         replace(
             finding,
             origin=origins.get(finding.node.key, ""),
-            advice=next(filter(None, _list_advice(place, finding, report)), ""),
+            advice=next(filter(None, _list_advice(place, finding, report, source.operation)), ""),
         )
         for place, finding in enumerate(report.findings)
     ]
@@ -208,7 +210,7 @@ def advise_first(node: ReshapeNode) -> str:
     return f"write {format_dims([0, *rest])} instead of {format_dims(node.target)} to keep {name} in dimension 0"
 
 
-def _list_advice(place: int, finding: Finding, report: ModelReport) -> Iterator[str]:
+def _list_advice(place: int, finding: Finding, report: ModelReport, operation: OperationName) -> Iterator[str]:
     """Yields what to write instead of the target of a node, or empty texts."""
     node = finding.node
     for requirement in report.requirements:
@@ -217,7 +219,8 @@ def _list_advice(place: int, finding: Finding, report: ModelReport) -> Iterator[
         if place not in requirement.nodes or right is None:
             continue
         if requirement.verdict is ModelVerdict.FROZEN:
-            yield _advise_frozen(node, list(dict.fromkeys(one.name for one in left.factors)), right.coefficient)
+            names = list(dict.fromkeys(one.name for one in left.factors))
+            yield _advise_frozen(node, names, right.coefficient, operation)
         elif condition.kind is ConditionKind.DIVIDES and node.data and find_name(node.data[0]) in condition.symbols:
             yield advise_first(node)
     if finding.verdict is Verdict.REJECTED or place in {demand.node for demand in report.contradiction}:
@@ -245,12 +248,12 @@ def read_stack(stack: str) -> str:
     return f"{file}:{line}: {code.strip()}"
 
 
-def _advise_frozen(node: ReshapeNode, names: Sequence[str], value: int) -> str:
+def _advise_frozen(node: ReshapeNode, names: Sequence[str], value: int, operation: OperationName) -> str:
     """Returns a target that keeps frozen dims dynamic, whose product has a value, or an empty text."""
     if node.target is None or node.data is None:
         return ""
     for better in _list_better_targets(node.target, node.data, names, value, has_copies=node.special_zero):
-        if better != list(node.target) and _is_dynamic(node, better, names):
+        if better != list(node.target) and _is_dynamic(node, better, names, operation):
             kept = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
             return f"write {format_dims(better)} instead of {format_dims(node.target)} to keep {kept} dynamic"
     return ""
@@ -270,9 +273,10 @@ def _list_better_targets(
                 yield [*target[:place], -1, *target[place + 1 :]]
 
 
-def _is_dynamic(node: ReshapeNode, target: Sequence[AnyDim], names: Sequence[str]) -> bool:
+def _is_dynamic(node: ReshapeNode, target: Sequence[AnyDim], names: Sequence[str], operation: OperationName) -> bool:
     """Whether a node with another target accepts all sizes of names, except that a tensor may not be empty."""
-    (answer,) = infer_locally([ShapeQuery(data_shape=node.data, shape=target, special_zero=node.special_zero)])
+    query = ShapeQuery(data_shape=node.data, shape=target, special_zero=node.special_zero, operation=operation)
+    (answer,) = infer_locally([query])
     return not isinstance(answer, ReshapeError) and all(
         judge(one) is ModelVerdict.OK or one.symbols.isdisjoint(names) for one in answer.conditions
     )
