@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
 from tensor_reshape.wire.arrays import Array
@@ -81,14 +81,16 @@ def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
             runner.run(async_client.close())
 
 
-def interrupt_call(address: str, grpc_api: str, call: str, entered: threading.Event) -> str:
+def interrupt_call(
+    address: str, grpc_api: str, call: str, entered: threading.Event, *, stderr: TextIO | None = None
+) -> str:
     """Makes a call of `client` in a process, and sends SIGINT to it until it ends. Returns its standard output.
 
     Python ignores an interruption that arrives in a finalizer or in a callback from C, so a single signal may have no
     effect.
     """
     command = [sys.executable, "-c", _INTERRUPTED.format(call=call), address, grpc_api]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         try:
             assert entered.wait(WAIT_SECONDS)
             deadline = time.monotonic() + WAIT_SECONDS
