@@ -14,7 +14,7 @@ from server_processes import run_server
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.guards import MAX_CONNECTIONS
 from tensor_reshape.server.options import find_needed_memory
-from tensor_reshape.server.process.resources import ADDRESS_BYTES, PROCESS_BYTES, count_cores
+from tensor_reshape.server.process.resources import ADDRESS_BYTES, PROCESS_BYTES, count_cores, find_memory_limit
 
 MIB, GIB = 2**20, 2**30
 CORES = min(count_cores(), 2)  # of this machine
@@ -89,6 +89,17 @@ def test_check_warns_if_the_needed_memory_exceeds_the_limit(less: int, warns: bo
     assert outcome.stdout == "configuration is valid\n"
     written = f"needed_bytes={needed} limit_bytes={limit} page=docs/deployment/sizing.md"
     assert (written in outcome.stderr, "more memory than" in outcome.stderr) == (warns, warns)
+
+
+@pytest.mark.skipif(CORES == 1, reason="one worker is always the minimum")
+@pytest.mark.parametrize(("more", "workers"), [(0, "2"), (MIB, "1")], ids=["enough", "too little"])
+def test_auto_is_fewer_workers_if_the_needed_memory_exceeds_the_limit(more: int, workers: str):
+    config = Config(workers=2, max_message_bytes=MIB, memory_budget_bytes=100 * MIB)
+    unneeded = find_memory_limit(2) - find_needed_memory(config)
+    budget = config.memory_budget_bytes + unneeded * 100 // 140 + more  # 40 % of the budget may be lost
+    sizes = ("--max-message-bytes", "1MiB", "--memory-budget-bytes", str(budget))
+    facts = choose_workers("--listen", "127.0.0.1:0", *sizes, cores=2)
+    assert (facts["workers"], facts["limited_by"]) == (workers, "cores" if workers == "2" else "memory")
 
 
 def test_number_of_workers_is_a_number_or_auto():

@@ -19,9 +19,9 @@ from tensor_reshape.server.config import (
     AUTO,
     MAX_WORKERS,
     Config,
+    ConfigError,
     Setting,
     count_shares,
-    find_least_budget,
     fit_memory,
 )
 from tensor_reshape.server.process.resources import (
@@ -137,21 +137,14 @@ def build_config(settings: dict[str, Any]) -> Config:
     # The server never lowers a configured message size, even if it equals the default size.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
-    has_http = settings["http_listen"] is not None
     if settings["workers"] == 0:
         # Without addresses for gRPC, there are no workers, whatever their number.
-        chosen = _choose_workers(settings, configured or MAX_MESSAGE_BYTES) if settings["listen"] else 1
-        settings = {**settings, "workers": chosen}
-    workers = settings["workers"] if settings["listen"] else 0
-    available = find_available_memory(workers + has_http)
-    if settings["memory_budget_bytes"] is None:
-        budget, message = fit_memory(available, count_shares(workers, has_http=has_http), configured)
-        settings = {**settings, "memory_budget_bytes": budget, "max_message_bytes": message}
-    config = Config(**settings)
-    if settings["max_message_bytes"] != (configured or MAX_MESSAGE_BYTES):
+        settings = {**settings, "workers": _choose_workers(settings, configured) if settings["listen"] else 1}
+    config = _fit_config(settings, configured)
+    if config.max_message_bytes != (configured or MAX_MESSAGE_BYTES):
         values = {"memory_budget_bytes": config.memory_budget_bytes, "max_message_bytes": config.max_message_bytes}
         _LOGGER.warning("memory limits are lowered to the memory of the system", extra=values)
-    needed, limit = find_needed_memory(config), find_memory_limit(workers + has_http)
+    needed, limit = _find_memory(config)
     if needed > limit:
         _LOGGER.warning(
             "the server may need more memory than the system has",
@@ -177,13 +170,40 @@ def find_needed_memory(config: Config) -> int:
     return needed + _SUPERVISOR_BYTES * (workers + has_http > 1)
 
 
-def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int) -> int:
-    """Returns one worker for each core, or fewer if only these can have messages of this size; logs the reason."""
-    has_http, budget = settings["http_listen"] is not None, settings["memory_budget_bytes"]
+def _fit_config(settings: Mapping[str, Any], max_message_bytes: int | None) -> Config:
+    """Returns the configuration, whose memory limits fit the memory of the system unless they are configured."""
+    if settings["memory_budget_bytes"] is None:
+        has_http = settings["http_listen"] is not None
+        workers = settings["workers"] if settings["listen"] else 0
+        shares = count_shares(workers, has_http=has_http)
+        budget, message = fit_memory(find_available_memory(workers + has_http), shares, max_message_bytes)
+        settings = {**settings, "memory_budget_bytes": budget, "max_message_bytes": message}
+    return Config(**settings)
+
+
+def _find_memory(config: Config) -> tuple[int, int]:
+    """Returns the memory in bytes that a server may need, and the limit that the system sets."""
+    processes = (config.workers if config.listen else 0) + (config.http_listen is not None)
+    return find_needed_memory(config), find_memory_limit(processes)
+
+
+def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int | None) -> int:
+    """Returns one worker for each core, or fewer if the memory suffices only for these; logs the reason.
+
+    It lowers the number of workers before the size of a message.
+
+    Raises:
+        ConfigError: the settings are invalid even for one worker.
+    """
+    _fit_config({**settings, "workers": 1}, max_message_bytes)
 
     def fits(workers: int) -> bool:
-        available = find_available_memory(workers + has_http) if budget is None else budget
-        return available >= find_least_budget(max_message_bytes, count_shares(workers, has_http=has_http))
+        try:
+            config = _fit_config({**settings, "workers": workers}, max_message_bytes or MAX_MESSAGE_BYTES)
+        except ConfigError:  # the memory budget is too small for so many workers
+            return False
+        needed, limit = _find_memory(config)
+        return needed <= limit
 
     cores, reason = count_cores(), "cores"
     workers = min(cores, MAX_WORKERS)
