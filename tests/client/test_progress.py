@@ -5,7 +5,6 @@ import io
 import os
 import pty
 import re
-import signal
 import struct
 import subprocess
 import sys

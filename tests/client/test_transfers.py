@@ -86,7 +86,7 @@ def test_transfer_method_follows_the_option_or_the_array_size():
 
 OUT = np.empty((3, 2), np.float32)
 NEVER = 'copy="never" needs transfer="view", because every other transfer copies the elements'
-WRONG = "out must be a writable row-major array of float32 with the shape [3, 2]"
+NEEDED = "pass a writable row-major array of float32 with the shape [3, 2]"
 WAYS_AND_COPIES = "transfer must be one of auto, inline, stream, view, and copy must be one of if_needed, never"
 # options, the error
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
@@ -102,10 +102,14 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"out": OUT, "like": SUPPLIER},
         "out cannot be used with like, because the call returns out: remove like",
     ),
-    "another shape": ({"out": np.empty(6, np.float32)}, WRONG),
-    "another type": ({"out": np.empty((3, 2), np.int32)}, WRONG),
-    "column-major": ({"out": np.empty((2, 3), np.float32).T}, WRONG),
-    "read-only": ({"out": freeze(OUT)}, WRONG),
+    "another shape": ({"out": np.empty(6, np.float32)}, f"out has the shape [6]: {NEEDED}"),
+    "another type": ({"out": np.empty((3, 2), np.int32)}, f"out is an array of int32: {NEEDED}"),
+    "column-major": ({"out": np.empty((2, 3), np.float32).T}, f"out is not row-major: {NEEDED}"),
+    "read-only": ({"out": freeze(OUT)}, f"out is read-only: {NEEDED}"),
+    "two differences": (
+        {"out": freeze(np.empty((3, 2)))},
+        f"out is an array of float64 and is read-only: {NEEDED}",
+    ),
     "a buffer": ({"out": OUT.data}, "out must be a numpy array or a torch tensor, not memoryview"),
     "a list": ({"out": [[0.0, 0.0]] * 3}, "out must be a numpy array or a torch tensor, not list"),
     "bytes": ({"out": bytearray(24)}, "out must be a numpy array or a torch tensor, not bytearray"),

@@ -66,7 +66,7 @@ WRONG_OUTS: dict[str, tuple[list[int], Array]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_unsuitable_out_array_is_rejected(client: Client, way: Way):
     for name, (target, out) in WRONG_OUTS.items():
-        with pytest.raises(ValueError, match="out must be a writable row-major array"):
+        with pytest.raises(ValueError, match="pass a writable row-major array"):
             pytest.fail(f"{name}: {client.static_reshape(SIX, target, special_zero=False, transfer=way, out=out)}")
 
 

@@ -361,18 +361,24 @@ class Delivery:
             f'copy="never" cannot be used with {framework.name}, which may copy the memory: remove copy or like': (
                 framework.is_immutable and self._copy == "never"
             ),
-            f"out must be a writable row-major array of {self._dtype} with the shape {list(self.plan.dims)}": (
-                not self._fits(self._out)
-            ),
         }
-        return next((message for message, is_so in contradictions.items() if is_so), "")
+        return next((message for message, is_so in contradictions.items() if is_so), "") or self._find_misfit()
 
-    def _fits(self, out: Array | None) -> bool:
+    def _find_misfit(self) -> str:
+        """Returns a message if the array `out` cannot receive the output, or an empty text."""
+        out = self._out
         if out is None:
-            return True
-        right = out.dtype == self._dtype and out.shape == self.plan.dims
-        # The output must be contiguous, because only contiguous memory can be filled as bytes.
-        return right and out.flags.c_contiguous and out.flags.writeable
+            return ""
+        misfits = {
+            f"is an array of {out.dtype}": out.dtype != self._dtype,
+            f"has the shape {list(out.shape)}": out.shape != self.plan.dims,
+            # The output must be contiguous, because only contiguous memory can be filled as bytes.
+            "is not row-major": not out.flags.c_contiguous,
+            "is read-only": not out.flags.writeable,
+        }
+        found = " and ".join(misfit for misfit, is_so in misfits.items() if is_so)
+        needed = f"a writable row-major array of {self._dtype} with the shape {list(self.plan.dims)}"
+        return f"out {found}: pass {needed}" if found else ""
 
 
 class StreamTransfer:
