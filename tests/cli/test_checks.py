@@ -103,11 +103,13 @@ def test_check_command_without_onnx_names_the_extra_to_install(tmp_path: Path):
 
 FROZEN = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch,16,4,4] x, float[k,2] w) => (float[] y)
 { s = Constant<value_ints=[1,256]>() y = Reshape(x, s) }"""
-VERDICTS = ("rejected", "contradiction", "frozen", "restricted", "disagrees")
+VERDICTS = ("rejected", "contradiction", "frozen", "restricted", "disagrees", "leaves")
 FROZEN_LINES = """y: [batch, 16, 4, 4] under [1, 256] is [1, 256]
   write [0, 256] instead of [1, 256] to keep batch dynamic
 This model requires: batch = 1 (declared dynamic; node y)
 frozen: 1 Reshape node (1 known), 11 sizes tried"""
+MOVED = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch,8] x) => (float[] y)
+{ s = Constant<value_ints=[1,-1]>() y = Reshape(x, s) }"""
 CONTRADICTING = """<ir_version: 8, opset_import: ["" : 17]> g (float[n,12] x) => (float[] y, float[] z)
 { s = Constant<value_ints=[2,12]>() y = Reshape(x, s) t = Constant<value_ints=[3,12]>() z = Reshape(x, t) }"""
 
@@ -127,6 +129,18 @@ def test_check_command_fails_for_verdicts_of_fail_on(tmp_path: Path):
         path = save(folder, text)
         codes.append([run_command("check", "--fail-on", words, path).code for words in ("frozen", "frozen,restricted")])
     assert codes == [[3, 3], [0, 3], [0, 0]]
+
+
+def test_check_command_fails_for_a_moved_first_dimension_only_with_fail_on(tmp_path: Path):
+    path = save(tmp_path, MOVED)
+    text = "y: [batch, 8] under [1, -1] is [1, 8*batch]; unknown to onnx"
+    remark = "leaves: batch leaves dimension 0 at y: dimension 1 of its output is 8*batch"
+    for flags, code in (((), 0), (("--fail-on", "leaves"), 3)):
+        outcome = run_command("check", *flags, path)
+        assert (outcome.code, outcome.text.splitlines()[0]) == (code, text)
+        assert outcome.text.splitlines()[-2].startswith(remark)
+    (line,) = run_command("check", "--fail-on", "leaves", "--format", "github", path).text.splitlines()
+    assert line.startswith("::error ")
 
 
 def test_check_command_rejects_an_unknown_verdict_of_fail_on(tmp_path: Path):
@@ -310,7 +324,29 @@ def test_check_command_writes_sarif(tmp_path: Path):
     assert (result["ruleId"], result["level"]) == ("frozen", "error")
     assert result["message"]["text"].endswith("(write [0, 256] instead of [1, 256] to keep batch dynamic)")
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path.as_uri()
-    assert run["tool"]["driver"]["rules"] == [{"id": "frozen"}]
+    description = {"text": "A dimension that the model declares dynamic has only one legal value."}
+    assert run["tool"]["driver"]["rules"] == [{"id": "frozen", "shortDescription": description}]
+
+
+TIED = """<ir_version: 8, opset_import: ["" : 17]> g (float[b,m,4] x, float[b,n,4] z) => (float[] y)
+{ a = Add(x, z) s = Constant<value_ints=[0,-1]>() y = Reshape(a, s) }"""
+UNKNOWN = (
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[n,6] x, int64[2] s) => (float[] y) { y = Reshape(x, s) }"""
+)
+
+
+def test_sarif_describes_each_kind_of_problem(tmp_path: Path):
+    restricted = FROZEN.replace("[1,256]", "[3,-1]")
+    for name, text in enumerate((REJECTED, CONTRADICTING, FROZEN, restricted, WRONG, MOVED, TIED, UNKNOWN)):
+        onnx.save(parser.parse_model(text), tmp_path / f"{name}.onnx")
+    (tmp_path / "none.onnx").write_bytes(b"none")
+    profile = ("--profile", "x=2x8", tmp_path / "5.onnx")
+    found: dict[str, str] = {}
+    for arguments in ((tmp_path,), profile):
+        (run,) = json.loads(run_command("check", "--format", "sarif", *arguments).output)["runs"]
+        found |= {rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]}
+    assert found.keys() == {*VERDICTS, "no-model", "undecided", "needs", "profile"}
+    assert len(set(found.values())) == len(found)
 
 
 def test_check_command_writes_junit(tmp_path: Path):

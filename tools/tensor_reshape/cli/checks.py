@@ -31,7 +31,20 @@ _WIDEST = 40  # the columns of a terminal that names of nodes may use
 _COLORS = {"error": "red", "warning": "yellow", "note": None}
 _REMARKS = {"closed": "; unknown to onnx", "narrowed": "; known only in part to onnx", "open": "; it stays unknown"}
 """A remark after the line of a node, by its verdict."""
-_FAIL_ON = Words(("rejected", "contradiction", "frozen", "restricted", "disagrees"))
+_FAIL_ON = Words(("rejected", "contradiction", "frozen", "restricted", "disagrees", "leaves"))
+_DESCRIPTIONS = {
+    "no-model": "The file is not a model.",
+    "rejected": "A Reshape node fails for every input.",
+    "contradiction": "No input with elements satisfies the conditions of all nodes.",
+    "frozen": "A dimension that the model declares dynamic has only one legal value.",
+    "restricted": "The model accepts only some sizes of its inputs.",
+    "undecided": "The check could not decide whether the model works.",
+    "disagrees": "A declared or inferred shape is wrong.",
+    "needs": "A node other than Reshape cannot run with some sizes.",
+    "leaves": "A Reshape node moves the first dimension of the inputs, usually the batch.",
+    "profile": "The result of a profile.",
+}
+"""The title of each kind of problem. Code scanning shows it above the alerts."""
 _IR_BYTES = 4096  # of an XML file, in which the root of an IR must begin
 
 _EPILOG = """
@@ -40,7 +53,7 @@ made names such as unk__3_onnx; the model does not contain them. Then prints wha
 remarks. The last line has the verdict. With --explain, the source of each dimension follows its node, and the
 conditions include those that only exclude empty tensors.
 
-The exit code is 2 if a file is not a model, 3 for a verdict of --fail-on or a rejected profile, and 7 if the check or a
+The exit code is 2 if a file is not a model, 3 for a word of --fail-on or a rejected profile, and 7 if the check or a
 profile is undecided. Of several files, the first of these codes counts.
 """
 
@@ -70,7 +83,7 @@ class Checked:
         report: the report, or None if the file is not a model.
         profiles: the profiles.
         error: why the file is not a model, or an empty text.
-        fail_on: the verdicts that make the exit code REJECTED.
+        fail_on: the verdicts and remarks that make the exit code REJECTED.
     """
 
     path: Path
@@ -85,7 +98,8 @@ class Checked:
         if self.report is None:
             return NO_MODEL
         results = {profile.result for profile in self.profiles}
-        if self.report.verdicts & self.fail_on or "rejected" in results:
+        found = self.report.verdicts.union(map(_find_kind, self.report.remarks))
+        if found & self.fail_on or "rejected" in results:
             return REJECTED
         return UNDECIDED if "undecided" in results or self.report.undecided else 0
 
@@ -115,7 +129,8 @@ class Checked:
         for text in self.report.claims:
             yield Problem(self._level("disagrees"), "disagrees", escape_unprintable(text))
         for text in self.report.remarks:
-            yield Problem("note", text.partition(":")[0], escape_unprintable(text))
+            kind = _find_kind(text)
+            yield Problem(self._level(kind), kind, escape_unprintable(text))
         for profile in self.profiles:
             level = {"accepted": "note", "undecided": "warning"}.get(profile.result, "error")
             lines = map(escape_unprintable, (format_profile(profile), *profile.problems))
@@ -140,6 +155,11 @@ class Checked:
 
     def _level(self, kind: str) -> str:
         return "error" if kind in self.fail_on else "warning" if kind == "restricted" else "note"
+
+
+def _find_kind(remark: str) -> str:
+    """Returns the word before the colon of a remark."""
+    return remark.partition(":")[0]
 
 
 def find_worst(checked: Sequence[Checked]) -> int:
@@ -238,7 +258,8 @@ def _build_sarif(checked: Sequence[Checked]) -> Mapping[str, Any]:
         for uri in [one.path.as_uri() if one.path.is_absolute() else quote(one.path.as_posix())]
         for level, kind, text, finding in one.list_problems()
     ]
-    rules = [{"id": kind} for kind in sorted({str(result["ruleId"]) for result in results})]
+    kinds = sorted({str(result["ruleId"]) for result in results})
+    rules = [{"id": kind, "shortDescription": {"text": _DESCRIPTIONS[kind]}} for kind in kinds]
     driver = {"name": "tensor-reshape check", "version": version("tensor-reshape"), "rules": rules}
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -289,7 +310,7 @@ def _add_failures(case: ET.Element, problems: Sequence[Problem]) -> None:
     type=_FAIL_ON,
     default="rejected,contradiction,frozen",
     show_default=True,
-    help="Exit with 3 for these verdicts, with commas between them; also: restricted, disagrees.",
+    help="Exit with 3 for these verdicts, with commas between them; also: restricted, disagrees, leaves.",
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The output.")
 @JSON_OPTION
