@@ -49,7 +49,10 @@ MESSAGES = {
     Reason.DATA_SIZE_MISMATCH: "data.data has 20 bytes; data type, dimensions and strides require 24",
     Reason.MESSAGE_MALFORMED: "the message is not a tensor_reshape.v1.StaticReshapeRequest",
     Reason.FIELD_MISSING: "data is required",
-    Reason.OPERATION_UNSPECIFIED: "operation is 0, which is not an operation",
+    Reason.OPERATION_UNSPECIFIED: (
+        "operation is 0, which is not an operation; use one of OPERATION_STATIC_RESHAPE (1), "
+        "OPERATION_DYNAMIC_RESHAPE (2), OPERATION_RESHAPE (3), OPERATION_ONNX_RESHAPE (4)"
+    ),
     Reason.DIM_UNKNOWN: "data.dims[0] has a kind that this server does not know",
     Reason.PARTIAL_DIM_INVALID: "shape.partial[0] describes shape[1], which is 3; the number must be -1",
     Reason.INTERVAL_EMPTY: "data.dims[0] lies from 4 to 2, which contains no value",

@@ -97,7 +97,8 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     """
     operation = OPERATIONS_BY_NUMBER.get(message.operation)
     if operation is None:
-        text = f"operation is {message.operation}, which is not an operation"
+        names = ", ".join(f"{name} ({number})" for name, number in reshape_pb2.Operation.items() if number)
+        text = f"operation is {message.operation}, which is not an operation; use one of {names}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
     spec = message.data
     named_type = spec.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED

@@ -25,6 +25,7 @@ Json: TypeAlias = dict[str, Any]
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
 _MAX_QUOTED = 60
 _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
+_ENUM = re.compile(r"^Invalid enum value .* for enum type ([\w.]+)$")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _NUMBER = re.compile(r"NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long, and no other thread runs
@@ -116,7 +117,7 @@ def read_message(
     try:
         return json_format.ParseDict(document, kind(), ignores_unknown)
     except json_format.ParseError as error:
-        text, field = _explain(str(error), kind.DESCRIPTOR.name)
+        text, field = _explain(str(error), cast("Descriptor", kind.DESCRIPTOR))
         field = f"{path}.{field}".strip(".")
         raise reject_json(f"{field or 'the body'}: {text}", field) from None
     # Some releases of protobuf raise other exceptions, for example for half of a surrogate pair in a key.
@@ -283,17 +284,25 @@ def _check_names(pairs: list[tuple[str, Any]]) -> Json:
     return found
 
 
-def _explain(text: str, root: str) -> tuple[str, str]:
+def _explain(text: str, root: Descriptor) -> tuple[str, str]:
     """Splits an error text of protobuf into an explanation without field names and the path of the wrong value.
 
     Some texts of protobuf contain the full path of the value, which begins with the message `root`. Other texts contain
     only the names of the fields around the value, so the returned path consists of these names without list indices.
     """
-    pattern = re.compile(rf' at "?{root}((?:\.\w+|\[\d+\])*)"?')
+    pattern = re.compile(rf' at "?{root.name}((?:\.\w+|\[\d+\])*)"?')
     found = pattern.search(text)
     field = found[1].lstrip(".") if found else ".".join(_OUTER_FIELD.findall(text))
-    words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split())
-    return words[:_MAX_CHARACTERS].rstrip("."), field
+    words = " ".join(_OUTER_FIELD.sub("", pattern.sub("", text)).split()).rstrip(".")
+    enum = _ENUM.search(words)
+    choices = f"; use one of {', '.join(_list_names(root, enum[1]))}" if enum else ""
+    return words[:_MAX_CHARACTERS].rstrip(".") + choices, field
+
+
+def _list_names(root: Descriptor, enum: str) -> list[str]:
+    """Returns the names of an enum of the same package, without the name for no value."""
+    values = root.file.pool.FindEnumTypeByName(enum).values
+    return [value.name for value in values if value.number]
 
 
 _CHECKS: Mapping[int, _Check] = {
