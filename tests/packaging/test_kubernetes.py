@@ -6,7 +6,6 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -40,7 +39,6 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 PAGE = ROOT / "docs/deployment/kubernetes.md"
 MONITORING = ROOT / "deploy/monitoring"
-VERSIONS = ("1.29", kubernetes_validate.latest_version())
 CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
 """Kinds that Kubernetes itself does not have. Their schemas belong to their operators."""
 
@@ -65,9 +63,12 @@ def config(overlay: str, tls_folder: Path) -> Config:
 
 @every_overlay
 def test_kubernetes_objects_are_valid_and_in_one_namespace(overlay: str):
+    # The import takes seconds, and each test process would import it to collect this file.
+    import kubernetes_validate  # noqa: PLC0415
+
     for one in render(overlay):
         if (one["apiVersion"], one["kind"]) not in CUSTOM:
-            for version in VERSIONS:
+            for version in ("1.29", kubernetes_validate.latest_version()):
                 kubernetes_validate.validate(one, version, strict=True)
     name = find(overlay, "Namespace")["metadata"]["name"]
     assert {one["metadata"]["namespace"] for one in render(overlay) if one["kind"] != "Namespace"} == {name}

@@ -4,6 +4,7 @@ import ast
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -26,7 +27,11 @@ PRODUCT = {
 }
 """The modules of the product by their path in the namespace package."""
 
-TREES = {module: ast.parse(path.read_text()) for module, path in PRODUCT.items()}
+
+@cache
+def parse_modules() -> dict[str, ast.Module]:
+    return {module: ast.parse(path.read_text()) for module, path in PRODUCT.items()}
+
 
 TESTED_ELSEWHERE = {
     "rules/questions.py": "rules/test_inference.py",  # fields, and the check of known queries
@@ -56,7 +61,9 @@ def test_each_module_has_a_test_file_named_after_it():
 
 
 def test_class_names_are_unique():
-    names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = Counter(
+        node.name for tree in parse_modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
     assert [name for name, count in names.items() if count > 1] == []
 
 
@@ -64,7 +71,7 @@ def test_modules_import_each_other_in_no_circle():
     """Imports for type checkers and imports within functions count, too."""
     graph = {
         module: {one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in list_imported(node)}
-        for module, tree in TREES.items()
+        for module, tree in parse_modules().items()
     }
     TopologicalSorter({module: (imported & graph.keys()) - {module} for module, imported in graph.items()}).prepare()
 
