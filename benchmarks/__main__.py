@@ -122,7 +122,8 @@ def build_report(suite: ModuleType, environments: Mapping[str, Environment], tab
     title, _, introduction = (suite.__doc__ or "").partition("\n")
     versions = [f"{name}: {environment.versions}" for name, environment in environments.items()]
     machine = "\n".join(f"- {line}" for line in [*describe_machine(), *versions])
-    parts = [f"# {title.rstrip('.')}", introduction.strip(), "How to repeat it: [README.md](README.md)."]
+    repeat = "The page [Benchmarks](README.md) shows how to repeat the measurements."
+    parts = [f"# {title.rstrip('.')}", introduction.strip(), repeat]
     return "\n\n".join([*parts, f"## The machine\n\n{machine}", *map(str, tables)]) + "\n"
 
 

@@ -45,8 +45,8 @@ _INTRODUCTION = """\
 
 <!-- Written by scripts/site from conformance/results, which scripts/verify adapters writes. -->
 
-Look up how your library deviates from the specifications of the operations. This table has the most serious deviation
-of each library:
+Look up how your library deviates from the specifications of the operations. This table shows the most serious
+deviation of each library:
 """
 
 _METHOD = """\
@@ -59,25 +59,25 @@ support are not counted. The section of each library has the tested versions and
 
 ## How to read the tables
 
-- The column **correct answers** has the number of correct answers and the number of supported queries, over all tested
-  interfaces of the library.
-- The column **matters** has the worst effect of a deviation. From the worst, the effects are: wrong memory (the library
-  reads or writes bytes outside the tensor), a crash, a wrong shape, a missing error, a needless rejection, and a weaker
-  answer (correct, but wider than necessary).
+- The column **correct answers** shows the number of correct answers and the number of supported queries. Both numbers
+  are sums over all tested interfaces of the library.
+- The column **matters** shows the worst effect of a deviation. Ordered from the most serious to the least serious, the
+  effects are: wrong memory (the library reads or writes bytes outside the tensor), a crash, a wrong shape, a missing
+  error, a needless rejection, and a weaker answer (correct, but wider than necessary).
 - A deviation with the effect **another definition** is not a defect. The library documents different behaviour, or no
   specification decides which behaviour is right.
-- The column **example** has the smallest query that shows the deviation. `?` is an unknown dimension, `2..4` is a
-  dimension from 2 to 4, and `[...]` is a shape of unknown rank. The list after each table names the case of the suite
+- The column **example** shows the smallest query with the deviation. In a query, `?` is an unknown dimension, `2..4` is
+  a dimension from 2 to 4, and `[...]` is a shape of unknown rank. The list after each table names the case of the suite
   that has this query, and the rule that decides the correct answer.
 """
 
 _MATRIX = """\
 ## Correct answers for each rule
 
-Each cell of this table has the number of correct answers and the number of queries that the library supports. If the
-library supports no query of a rule, the cell has a `-`. No library infers conditions, so in the rule `conditions` only
-the shapes are compared. Do not compare rows with different sizes of the suite, because `core` has a few cases for each
-limit of a rule, and the other sizes have many similar cases. The page
+Each cell of this table shows the number of correct answers and the number of queries that the library supports. If the
+library supports no query of a rule, the cell shows a `-`. No library infers conditions, so for the rule `conditions`,
+only the shapes are compared. Do not compare rows in which the column `sizes` differs, because `core` has a few cases
+for each limit of a rule, and the other sizes have many similar cases. The page
 [Test your own implementation](how-to/conformance.md) explains the rules.
 """
 
@@ -95,8 +95,8 @@ _REPORTS = """\
 
 Each defect has a report for the developers of the library. A report describes what happens. It contains the smallest
 program that shows the defect, and the sentence of the documentation that requires a different result. Each program was
-run, and it printed the output in the report. Before you publish a report about wrong memory, send the report to the
-private channel that the library's security policy names.
+run, and printed exactly the output that the report shows. Before you publish a report about wrong memory, send it
+privately to the contact that the library's security policy names.
 """
 
 _UNEXPLAINED = "Not explained"
@@ -193,7 +193,7 @@ def _build_section(library: Library, asked: Sequence[LibraryResults]) -> Iterato
         results, asked_for = one.results, one.implementation.asked
         versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
         sizes = ", ".join(f"`{size}`" for size in results.sizes)
-        tested = f"It was tested on {results.date} with {versions} and the cases of the sizes {sizes}."
+        tested = f"The test on {results.date} used {versions} and the suite's cases of the sizes {sizes}."
         yield f"- `{results.implementation}`: {asked_for} {tested}"
     yield from ("", library.lacks, "")
     differences = [difference for one in of_library for difference in list_differences(one.results)]

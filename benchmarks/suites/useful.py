@@ -1,15 +1,16 @@
 """The performance goals of this project compared with other implementations.
 
-Every contestant takes a float32 tensor of shape (n,) and returns its bytes as a tensor of shape (2, n/2). Its server
-runs in one process, or with `--workers auto` in one for each core, and its clients in others. The shape and bytes of a
-result are checked before the measurement. All clients of a process share one connection, except those of the raw
-socket, REST and `--workers auto`, which have one each. "The experiment" is `GRPC_EXPERIMENTS=-event_engine_client` in
-the client's process, as the SDK's `use_fast_polling` sets it. Ours and C++ have rows with the experiment, and all other
-rows are without. In each round the contestants are measured in turn, in another order. A ratio is the first row divided
-by the row (with h2load: the row divided by the first), from two measurements of one round. Tables show the median of
-the rounds with the quartiles in brackets. The verdicts pass, miss and undecided follow from the quartiles
-(`benchmarks/suites/bars.py`). Words instead of a number are the reason for its absence. A dash means that nothing was
-measured.
+Every contestant takes a float32 tensor of shape (n,) and returns its bytes as a tensor of shape (2, n/2). The server of
+a contestant runs in one process, or in one process for each core with `--workers auto`. The clients run in other
+processes. The benchmark checks the shape and the bytes of a result before the measurement. All clients of a process
+share one connection, except that each client of the raw socket, REST and `--workers auto` has its own connection. "With
+the experiment" means that the client's process has the variable `GRPC_EXPERIMENTS=-event_engine_client`, which the
+SDK's `use_fast_polling` sets. Only some rows of this project ("ours") and of the C++ server are measured with the
+experiment. In each round, the contestants are measured one after another, and the order differs from round to round.
+The column "first / it" divides the calls per second of the first row by those of each row, and "it / first" does the
+opposite. Both values are from the same round. Tables show the median of the rounds, with the quartiles in brackets. The
+verdicts "pass", "miss" and "undecided" follow from the quartiles (`benchmarks/suites/bars.py`). If a cell has words
+instead of a number, they give the reason. A dash means that nothing was measured.
 """
 
 from argparse import ArgumentParser, Namespace

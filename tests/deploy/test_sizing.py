@@ -32,7 +32,7 @@ def test_sizing_page_has_the_sum_of_default_servers(workers: int):
 
 def test_faq_has_the_sum_of_a_default_server():
     (size,) = re.findall(r"or (\S+ GiB)", write_sum(build_default(1)))
-    assert f"About {size} with the default settings and one worker." in (ROOT / "docs/faq.md").read_text()
+    assert f"default settings and one worker, a server needs about {size}." in (ROOT / "docs/faq.md").read_text()
 
 
 @pytest.mark.parametrize("max_calls", [2048, 256])

@@ -267,7 +267,7 @@ def window_updates(address: str) -> None:
 
 
 def control_frames(address: str) -> None:
-    """In turns, PING frames on one connection and SETTINGS frames on a connection that the client does not read."""
+    """PING frames on one connection, in turns with SETTINGS frames on a connection that the client does not read."""
     pings = frame(Kind.PING, 0, 0, b"x" * 8) * _MANY
     settings = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff") * _MANY
     with _open(address) as reader, _open(address, reads=False) as deaf:
@@ -316,7 +316,7 @@ def many_headers(address: str) -> None:
 
 
 def header_bombs(address: str) -> None:
-    """One header of 4,000 bytes in the HPACK table, which each call references 16,000 times."""
+    """Calls that each reference one header of 4,000 bytes in the HPACK table 16,000 times."""
     _send_bombs(address, b"\x7f\xa1\x1e" + b"y" * 4000, 16000)
 
 
@@ -326,7 +326,7 @@ def early_header_bombs(address: str) -> None:
 
 
 def early_small_bombs(address: str) -> None:
-    """One empty header, which each call references 400,000 times before the client acknowledges the settings."""
+    """Calls that each reference one empty header 400,000 times, before the client acknowledges the settings."""
     _send_bombs(address, b"\0", 400_000, acknowledges=False)
 
 
@@ -355,7 +355,7 @@ def _send_calls(connection: Connection, block: bytes, first: int) -> None:
 
 
 def zero_windows(address: str) -> None:
-    """Requests of a few bytes with responses of 16 MiB, which the client never reads."""
+    """Requests of a few bytes that have responses of 16 MiB, which the client never reads."""
     request = grpc_message(build_request((4 * MIB - 16,), bytes(4), strides=[0]))  # all elements are the same byte
     with _open(address, initial_window=0) as connection:
         for _ in range(_STREAMS):
@@ -369,7 +369,7 @@ def large_calls(address: str) -> None:
 
 
 def linked_batches(address: str) -> None:
-    """Batches of 4 MiB whose items, of 39 bytes each, refer to eight unknown dimensions of the first item."""
+    """Batches of 4 MiB with items of 39 bytes, which each refer to eight unknown dimensions of the first item."""
     _ask_always(address, BATCH, build_linked_batch(4 * MIB - 4096))
 
 
@@ -466,7 +466,7 @@ def half_closed_requests(address: str) -> None:
 
 
 def long_json_responses(address: str) -> None:
-    """Inference requests over REST with 4 MiB of long numbers as bytes, whose responses are JSON of 12 MiB."""
+    """Inference requests over REST with 4 MiB of raw elements, for which the server sends 12 MiB of JSON."""
     payload = struct.pack("<d", -1.2345678901234567e-300) * (4 * MIB // 8)
     size = {"binary_data_size": len(payload)}
     data = {"name": "data", "datatype": "FP64", "shape": [4 * MIB // 8], "parameters": size}
@@ -477,7 +477,7 @@ def long_json_responses(address: str) -> None:
 
 
 def empty_partial_dims(address: str) -> None:
-    """Shape queries over HTTP of 63 KiB of JSON, which consists of empty objects for partial dimensions."""
+    """Shape queries over HTTP with 63 KiB of JSON, which contains thousands of empty partial dimensions."""
     begin = b'{"operation":"OPERATION_RESHAPE","special_zero":true,"shape":{"items":["-1"]},'
     begin, end = begin + b'"data":{"shape":{"dims":["-1"],"partial":[{}', b"]}}}"
     body = begin + b",{}" * ((_QUESTION_BYTES - len(begin) - len(end)) // 3) + end
