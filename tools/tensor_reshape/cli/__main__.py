@@ -39,7 +39,7 @@ COMMANDS = tuple(
 @click.group(
     cls=LazyGroup,
     commands=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit these names
+    context_settings={"help_option_names": ["-h", "--help"]},  # each command inherits these option names
     epilog=(
         "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 rejected by the rules, 4 above a limit, 5 no response, "
         "6 not permitted."

@@ -1,4 +1,4 @@
-"""Reads one shape query from each line, and answers the queries in calls of up to 1,024 lines.
+"""Reads one shape query from each line of a file, and answers the queries in calls of up to 1,024 lines.
 
 A line may also contain a tensor, which is then reshaped on a server or in this process. Invariant: the output always
 has the bytes of a dense row-major array, even if the data has strides.
@@ -80,7 +80,7 @@ class _Batch:
         # These lines will be sent in the next call. If a line is invalid, its field `query` has an error instead of a
         # query.
         self._call: list[BatchLine] = []
-        self._bytes = 0  # the encoded size of the lines in `_call`
+        self._bytes = 0  # the total size of the encoded lines in `_call`
 
     def take(self, question: BatchLine) -> bool:
         """Adds a line to the next call. Returns False if the call is full."""
@@ -118,11 +118,11 @@ class _Batch:
             yield item, final
 
     def _link(self, query: ShapeQuery | ReshapeError) -> ShapeQuery:
-        """Returns the query with a `data_from` that is valid in the next call, or without one.
+        """Returns the query for the next call, with its reference to an earlier line replaced.
 
-        The user writes the number of an earlier line. If this line was sent in an earlier call, the query gets its
-        output shape as the input shape. If this line is sent in the same call, `data_from` becomes its index in the
-        call.
+        The field `data_from` has the number of an earlier line. If that line was sent in an earlier call, its output
+        shape becomes the input shape of the query. If that line is sent in the same call, `data_from` becomes its index
+        in the call.
         """
         if isinstance(query, ReshapeError):
             raise query

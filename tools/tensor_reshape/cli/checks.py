@@ -122,7 +122,7 @@ class Checked:
             yield Problem(level, "profile", "\n  ".join(lines))
 
     def _list_node_problems(self, report: "ModelReport") -> "Iterator[Problem]":
-        """Yields the findings about single nodes."""
+        """Yields the findings about single nodes as problems."""
         for finding in report.findings:
             if finding.verdict.value == "rejected":
                 yield Problem(self._level("rejected"), "rejected", escape_unprintable(str(finding)), finding)

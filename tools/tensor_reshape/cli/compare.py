@@ -1,9 +1,9 @@
-"""The command that applies the rules of tensor-reshape and several libraries to one reshape, and shows their answers.
+"""The command that computes one reshape with the rules of tensor-reshape and with several libraries.
 
 Invariants:
 
 - This process imports none of the libraries. Each answer of a library comes from a separate process. If a library
-  crashes or hangs, this is its answer, and the answers of the other libraries are not lost.
+  crashes or hangs, the failure is its answer, and the answers of the other libraries are not lost.
 - The process of a library gets only the query, and the environment variables `CI` and those in `_VARIABLES`. It returns
   no element of the output.
 - If the user interrupts the command with Ctrl-C, the command kills the processes of the libraries before it ends.

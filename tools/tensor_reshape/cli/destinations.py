@@ -40,7 +40,7 @@ from tensor_reshape.cli.sources import (
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, view_bytes
 
-_ARCHIVE_BYTES = 256 * 1024  # an archive contains headers, and twice the name of its member, of up to 64 KiB
+_ARCHIVE_BYTES = 256 * 1024  # an archive has headers, and contains the name of its member (up to 64 KiB) twice
 
 GiveBack = Callable[[int], None]
 Fill = Callable[[Array | None, GiveBack], Array]
@@ -126,7 +126,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 
 
 def is_replaceable(path: str) -> bool:
-    """Whether a path is or will be a regular file.
+    """Whether a path is a regular file, or will be one after it is written.
 
     Devices, FIFOs and terminals are not regular files and are written directly.
     """

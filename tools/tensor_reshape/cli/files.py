@@ -83,7 +83,7 @@ class ArrayFiles:
         self._describe(plan.dims, plan.data_type)
 
     def read_packed(self, dims: Sequence[int]) -> PackedTensor:
-        """Returns the packed tensor whose bytes are the whole input."""
+        """Returns a packed tensor whose bytes are the content of the whole input file."""
         if self.data_type is None or not self.data_type.is_packed:
             raise click.UsageError(f"--dims requires a --data-type below one byte: {', '.join(map(str, _PACKED))}")
         if self.output.endswith((".npy", ".npz", ".safetensors")):

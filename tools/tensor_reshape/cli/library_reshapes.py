@@ -122,7 +122,7 @@ def answer(query: LibraryQuery) -> dict[str, object] | None:
         return None
     try:
         library = import_module(query.name)
-        version = {"version": str(library.__version__).partition("-")[0]}  # leaves out the commit of a build
+        version = {"version": str(library.__version__).partition("-")[0]}  # leaves out the commit after the version
         execute = LIBRARIES[query.name](library, query)
     except Exception as error:  # noqa: BLE001 - an incomplete installation can fail in any way
         return {"unusable": f"cannot be used: {type(error).__name__}"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _Command = Callable[..., None]
-_ARRAY = click.Path(readable=False)  # completes file names, but leaves all checks of the file to its reader
+_ARRAY = click.Path(readable=False)  # completes file names, and the code that opens a file checks it
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "allow_plaintext_token")
 

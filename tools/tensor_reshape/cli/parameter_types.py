@@ -163,7 +163,7 @@ class Word(_Type):
     def __init__(self, name: str, words: Iterable[object], find: Callable[[str], object]) -> None:
         """Creates the type, which accepts a text if `find` returns a value for it.
 
-        The error about another text and the completion show `words`.
+        If a text is not accepted, the error lists `words`. The completion in a shell also lists them.
         """
         self.name, self._words, self._find = name, [*map(str, words)], find
 

@@ -68,7 +68,7 @@ def choose_exit_code(error: Exception) -> int:
 def report(error: Exception, texts: Mapping[str, str]) -> None:
     """Prints an error to standard error, or as JSON if the user has set --json."""
     console = find_console(sys.stderr)
-    if "--json" in sys.argv:  # click may have failed to parse the options
+    if "--json" in sys.argv:  # sys.argv is searched, because click may have failed to parse the options
         _print_json(error)
     elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, texts)
@@ -115,7 +115,7 @@ def _describe(error: Exception) -> str:
 
 
 def _advise(error: Exception) -> str:
-    """Returns the end of an error's text, which names an option that could prevent the error. It is empty without advice."""
+    """Returns the end of an error's text, which names an option that could help. If none could help, it is empty."""
     if isinstance(error, UnauthenticatedError):
         return ". Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
     if isinstance(error, ReshapeError):
@@ -127,7 +127,7 @@ def _advise(error: Exception) -> str:
 
 
 def _describe_for_people(error: Exception, texts: Mapping[str, str]) -> str:
-    """Returns the text of an error with its reason, and with the names of options instead of the fields of the API."""
+    """Returns the text of an error with its reason. Names of options replace the fields of the API."""
     text = _describe(error)
     if not isinstance(error, ReshapeError):
         return text

@@ -135,7 +135,7 @@ class MappedMemory:
     """The memory of a mapped array, which can be returned to the system part by part."""
 
     def __init__(self, array: np.memmap[Any, Any]) -> None:
-        """Takes an array that numpy has mapped."""
+        """Creates the object for an array that numpy has mapped."""
         self._map = cast("mmap.mmap", array.base)
         # A mapping starts at a multiple of ALLOCATIONGRANULARITY, so the array may begin later in the mapping.
         self._start = array.offset % mmap.ALLOCATIONGRANULARITY
