@@ -53,8 +53,7 @@ class ArrayFiles:
     progress: bool
 
     def __post_init__(self) -> None:
-        """Rejects options that would mix an array with JSON, print an array on a terminal, or overwrite the input
-        file."""
+        """Rejects options that would mix an array with JSON, print it on a terminal, or overwrite the input file."""
         if self._destination.is_pipe and self.as_json:
             raise click.UsageError("--json and the array cannot both use standard output: name a file with --output")
         if self._destination.is_pipe and sys.stdout.isatty():
