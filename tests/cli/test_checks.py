@@ -227,7 +227,9 @@ def test_check_command_rejects_a_wrong_profile_with_one_line(tmp_path: Path):
 def test_check_command_rejects_profiles_with_different_numbers_of_shapes(tmp_path: Path):
     options = ("--profile", "x=1x16x4x4,2x16x4x4", "--profile", "w=1x2,2x2,3x2")
     outcome = run_command("check", *options, save(tmp_path, FROZEN))
-    message = "--profile has 2 shapes for x and 3 for another input: use as many, or one"
+    message = (
+        "--profile has 2 shapes for x and 3 for another input: give each input the same number of shapes, or one shape"
+    )
     assert (outcome.code, outcome.errors) == (2, [f"Error: {message}"])
 
 

@@ -1,7 +1,7 @@
 """Starts the command line program `tensor-reshape`.
 
-Invariant: a module that only one command needs is imported only if that command runs. The package grpc is such a
-module, because the command `serve` makes decisions before it imports grpc.
+Invariant: a module that only one command needs is imported only if that command runs. The package grpc is also imported
+only by commands that need it, because `serve` makes decisions before it imports grpc.
 """
 
 import sys
@@ -39,7 +39,7 @@ COMMANDS = tuple(
 @click.group(
     cls=LazyGroup,
     commands=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit this setting
+    context_settings={"help_option_names": ["-h", "--help"]},  # each command inherits these option names
     epilog=(
         "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 rejected by the rules, 4 above a limit, 5 no response, "
         "6 not permitted."
@@ -47,13 +47,14 @@ COMMANDS = tuple(
 )
 @click.version_option(package_name="tensor-reshape")
 def commands() -> None:
-    """Tensor reshape as oneDNN Graph and OpenVINO define it, on a server."""
+    """Start and use a server that reshapes tensors as oneDNN Graph and OpenVINO define it."""
 
 
 def main() -> None:
-    """Runs one command. Prints or draws an expected error, and sets the exit code.
+    """Runs one command, prints or draws its error, and sets the exit code.
 
-    After an unexpected error, looks for a package that is missing or has a wrong version.
+    After an unexpected error, the function looks for a package that is missing or has a wrong version. If it finds one,
+    it reports this package instead.
     """
     texts: dict[str, str] = {}  # the parameter types store the text of each option in this dict
     try:

@@ -1,7 +1,7 @@
-"""Answers many shape queries, one per line, in calls of up to 1,024 lines.
+"""Reads one shape query from each line of a file, and answers the queries in calls of up to 1,024 lines.
 
-A line may contain a tensor, which is reshaped on a server or in this process. Invariant: the output is always the bytes
-of a dense row-major array, even if the data has strides.
+A line may also contain a tensor, which is then reshaped on a server or in this process. Invariant: the output always
+has the bytes of a dense row-major array, even if the data has strides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FIELD_BYTES = 4  # in a message, an item of at most 64 KiB has a header of one tag byte and three length bytes
+_FIELD_BYTES = 4  # in a message, one tag byte and at most three length bytes precede an item of up to 64 KiB
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server rejects it
 
 
@@ -70,17 +70,17 @@ def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, 
 
 
 class _Batch:
-    """The results of the earlier calls, and the lines of the next call."""
+    """Collects the lines of the next call, and keeps the results of the earlier calls."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        # This list contains the results of all earlier lines, because the field `data_from` of a line may refer to any
-        # earlier line.
+        # The results of all earlier lines are kept, because the field `data_from` of a line may refer to any earlier
+        # line.
         self._answers: list[Answer] = []
-        # These lines are sent in the next call. If a line is invalid, its `query` field contains an error instead of a
+        # These lines will be sent in the next call. If a line is invalid, its field `query` has an error instead of a
         # query.
         self._call: list[BatchLine] = []
-        self._bytes = 0  # the encoded size of the lines that are sent in the next call
+        self._bytes = 0  # the total size of the encoded lines in `_call`
 
     def take(self, question: BatchLine) -> bool:
         """Adds a line to the next call. Returns False if the call is full."""
@@ -97,17 +97,17 @@ class _Batch:
         return True
 
     def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
-        """Makes the call, and yields the lines of the call with their results."""
-        # The list of lines is cleared before the call is made, so that no query is sent again after an exception.
+        """Sends the collected lines in one call, and yields each line with its result."""
+        # The list of lines is cleared before the call, so that no query is sent a second time after an exception.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
-        # A placeholder replaces a line that cannot be sent, so that the other lines keep their indexes. The server
-        # rejects the placeholder and all items that depend on it.
+        # If a line cannot be sent, a placeholder is sent instead, so that the other lines keep their indexes. The
+        # server rejects the placeholder and all items that depend on the placeholder.
         queries = [_PLACEHOLDER if isinstance(item.query, ReshapeError) else item.query for item in call]
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item.query if isinstance(item.query, ReshapeError) else answer
-            # The server's error has the index of an item in the call, but users need the number of a line.
+            # The server's error has the index of an item in the call, but users need the number of the line.
             if (
                 isinstance(final, ReshapeError)
                 and final.reason == Reason.BATCH_DEPENDENCY_FAILED
@@ -118,14 +118,22 @@ class _Batch:
             yield item, final
 
     def _link(self, query: ShapeQuery | ReshapeError) -> ShapeQuery:
-        """Replaces `data_from` by the data shape from an earlier call, or by the index of an item of this call."""
+        """Returns the query for the next call, with its reference to an earlier line replaced.
+
+        The field `data_from` has the number of an earlier line. If that line was sent in an earlier call, its output
+        shape becomes the input shape of the query. If that line is sent in the same call, `data_from` becomes its index
+        in the call.
+        """
         if isinstance(query, ReshapeError):
             raise query
         data_from, start, index = query.data_from, len(self._answers), len(self._answers) + len(self._call)
         if data_from is None:
             return query
         if query.data_shape is not None or not 0 <= data_from < index:
-            message = f"data_from of line {index} is {data_from}; use the number of an earlier line, and no input shape"
+            message = (
+                f"data_from of line {index} is {data_from}: use the number of an earlier line, and remove the input "
+                "shape of the query"
+            )
             raise InvalidRequestError.of(
                 Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
             )
@@ -152,10 +160,10 @@ def _reject_failed_link(data_from: int, index: int) -> InvalidRequestError:
 def execute(
     query: ShapeQuery, data: tensor_pb2.Tensor, answer: InferredShape, client: "Client | None"
 ) -> tensor_pb2.Tensor:
-    """Executes the query and returns the output."""
+    """Reshapes the tensor of a line as its query says, and returns the output."""
     (question, _), _ = read_query(query)
     if not is_known(question) or question.data_type is None:
-        message = "a tensor cannot be reshaped unless all items of the shape are known"
+        message = "a tensor can be reshaped only if all items of the requested shape are known"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "shape")
     if question.operation.name not in OPERATIONS:
         message = f"{question.operation.name} only infers shapes, so it cannot reshape a tensor"

@@ -1,4 +1,4 @@
-"""The command that checks the Reshape nodes of models, and the forms in which it reports to people and CI systems."""
+"""The command that checks the Reshape nodes of models, and its output formats for people and CI systems."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 REJECTED, UNDECIDED, NO_MODEL = 3, 7, 2
 """The exit codes. No model is the worst, and undecided the best of them."""
 
-_WIDEST = 40  # the columns of a terminal that names of nodes may use
+_WIDEST = 40  # the largest width of the column with the names of nodes, in characters
 _COLORS = {"error": "red", "warning": "yellow", "note": None}
 _REMARKS = {"closed": "; unknown to onnx", "narrowed": "; known only in part to onnx", "open": "; it stays unknown"}
 """A remark after the line of a node, by its verdict."""
@@ -45,7 +45,7 @@ _DESCRIPTIONS = {
     "profile": "The result of a profile.",
 }
 """The title of each kind of problem. Code scanning shows it above the alerts."""
-_IR_BYTES = 4096  # of an XML file, in which the root of an IR must begin
+_IR_BYTES = 4096  # an XML file is an IR only if its root element begins within this number of bytes
 
 _EPILOG = """
 Prints one line for each node: its name, the input shape, the requested shape, and the output shape. The library onnx
@@ -63,9 +63,9 @@ class Problem(NamedTuple):
 
     Attributes:
         level: error, warning or note, as in SARIF.
-        kind: a verdict, or the kind of a remark.
+        kind: the verdict of the finding, or the kind of the remark.
         text: the problem in one sentence, or in several lines. Unprintable characters of the model are escaped.
-        finding: the node, or None if the problem is about the model.
+        finding: the finding about a node, or None if the problem is about the whole model.
     """
 
     level: str
@@ -76,14 +76,14 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Checked:
-    """One file and what the check found.
+    """A checked file, with the report and the results of the profiles.
 
     Attributes:
         path: the file.
-        report: the report, or None if the file is not a model.
-        profiles: the profiles.
-        error: why the file is not a model, or an empty text.
-        fail_on: the verdicts and remarks that make the exit code REJECTED.
+        report: the report about the model, or None if the file is not a model.
+        profiles: the results of the profiles.
+        error: the reason why the file is not a model, or an empty text.
+        fail_on: the verdicts and remarks with the exit code REJECTED.
     """
 
     path: Path
@@ -104,7 +104,7 @@ class Checked:
         return UNDECIDED if "undecided" in results or self.report.undecided else 0
 
     def to_json(self) -> "Json":
-        """Returns the report in the form of JSON."""
+        """Returns the report as a dictionary for JSON."""
         if self.report is None:
             return {"path": str(self.path), "error": self.error}
         return {
@@ -114,7 +114,7 @@ class Checked:
         }
 
     def list_problems(self) -> "Iterator[Problem]":
-        """Yields each finding and remark."""
+        """Yields each finding and each remark as a problem."""
         if self.report is None:
             yield Problem("error", "no-model", escape_unprintable(self.error))
             return
@@ -137,7 +137,7 @@ class Checked:
             yield Problem(level, "profile", "\n  ".join(lines))
 
     def _list_node_problems(self, report: "ModelReport") -> "Iterator[Problem]":
-        """Yields the findings about single nodes."""
+        """Yields the findings about single nodes as problems."""
         for finding in report.findings:
             if finding.verdict.value == "rejected":
                 yield Problem(self._level("rejected"), "rejected", escape_unprintable(str(finding)), finding)
@@ -163,19 +163,19 @@ def _find_kind(remark: str) -> str:
 
 
 def find_worst(checked: Sequence[Checked]) -> int:
-    """Returns the exit code of several files."""
+    """Returns the exit code of the command for several files, which is the worst exit code of a file."""
     codes = {one.code for one in checked}
     return next((code for code in (NO_MODEL, REJECTED, UNDECIDED) if code in codes), 0)
 
 
 def format_profile(profile: "ProfileReport") -> str:
-    """Returns the line of a profile."""
+    """Returns the output line for a profile, with its shapes and its result."""
     shapes = " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in profile.shapes.items())
     return f"profile {shapes}: {profile.result}"
 
 
 def write(checked: Sequence[Checked], form: str, *, explain: bool, is_list: bool) -> str:
-    """Returns the output of the command."""
+    """Returns the output of the command in the chosen format."""
     if form == "json":
         records = [one.to_json() for one in checked]
         return json.dumps({"models": records} if is_list else records[0])
@@ -187,7 +187,7 @@ def write(checked: Sequence[Checked], form: str, *, explain: bool, is_list: bool
 
 
 def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]:
-    """Yields the lines for a terminal. Unprintable characters are escaped, because names come from the model."""
+    """Yields the lines of the text format. Unprintable characters are escaped, because names come from the model."""
     prefix = f"{escape_unprintable(str(one.path))}: " * has_path
     if one.report is None:
         return
@@ -218,7 +218,7 @@ def _write_text(one: Checked, *, explain: bool, has_path: bool) -> Iterator[str]
 
 
 def _write_github(one: Checked) -> Iterator[str]:
-    """Yields annotations of GitHub Actions."""
+    """Yields the problems as annotations for GitHub Actions."""
     for level, kind, text, finding in one.list_problems():
         file, line = _find_place(one, finding)
         where = f"file={_escape(file, ',:')}{f',line={line}' if line else ''},title={_escape(f'check: {kind}', ',:')}"
@@ -227,19 +227,19 @@ def _write_github(one: Checked) -> Iterator[str]:
 
 
 def _add_advice(text: str, finding: "Finding | None") -> str:
-    """Returns the text of a problem with what to write instead."""
+    """Returns the text of a problem and, if there is advice, what to write instead."""
     return f"{text} ({escape_unprintable(finding.advice)})" if finding and finding.advice else text
 
 
 def _escape(text: str, more: str) -> str:
-    """Returns a text in which the characters are escaped that end an annotation or one of its parts."""
+    """Escapes the characters of a text that would end an annotation or one of its parts."""
     for character in "%\r\n" + more:
         text = text.replace(character, f"%{ord(character):02X}")
     return text
 
 
 def _find_place(one: Checked, finding: "Finding | None") -> tuple[str, int]:
-    """Returns the source file and line of a node, or the model and 0."""
+    """Returns the source file and the line that created a node, or the path of the model and 0 if they are unknown."""
     if finding is None or not finding.origin:
         return str(one.path), 0
     file, _, rest = finding.origin.rpartition(": ")[0].rpartition(":")
@@ -327,14 +327,15 @@ def check(
     """Check the Reshape nodes of models, and show what the models require of their inputs.
 
     A model is an ONNX file, or an OpenVINO IR that consists of model.xml and model.bin. In a folder, every model is
-    checked. The shapes of a model are computed for sizes. The model is not run, and its weights are not read. ONNX
-    nodes follow the rules of ONNX, and IR layers those of Reshape-1. Without --server, no server is needed.
+    checked. The command computes the shapes of a model for some sizes of its inputs. It does not run the model, and
+    does not read its weights. ONNX nodes follow the rules of ONNX, and IR layers follow those of Reshape-1. Without
+    --server, no server is needed.
     """
     form = "json" if as_json else form
     shapes = _combine_profiles(profiles)
     is_list = len(models) > 1 or models[0].is_dir()
     if options["write"] is not None and is_list:
-        raise click.UsageError("--write needs a single model")
+        raise click.UsageError("--write accepts only one model, not a folder or several models")
     paths = [path for model in models for path in _list_models(model)]
     if not connection.server:
         checked = [_check(infer_locally, path, shapes, **options) for path in paths]
@@ -353,13 +354,13 @@ def check(
 
 
 class _ProfileFault(click.ClickException):
-    """The shapes of a profile do not fit the model."""
+    """The error of a profile whose shapes do not fit the model."""
 
-    exit_code = 2  # that of wrong usage
+    exit_code = 2  # the exit code of wrong usage
 
 
 def _list_models(path: Path) -> Iterator[Path]:
-    """Yields a file, or the models in a folder."""
+    """Yields the path itself if it is a file, and otherwise the models in this folder."""
     if not path.is_dir():
         yield path
         return
@@ -377,7 +378,10 @@ def _is_model(file: Path) -> bool:
 
 
 def _combine_profiles(options: Sequence[tuple[str, tuple[tuple[int, ...], ...]]]) -> list[dict[str, tuple[int, ...]]]:
-    """Returns the input shapes of each profile. An input with a single shape has this shape in every profile."""
+    """Returns the shape of each input by its name, for each profile.
+
+    An input with a single shape has this shape in every profile.
+    """
     by_input: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, shapes in options:
         by_input[name] = (*by_input.get(name, ()), *shapes)
@@ -385,13 +389,14 @@ def _combine_profiles(options: Sequence[tuple[str, tuple[tuple[int, ...], ...]]]
     for name, shapes in by_input.items():
         if len(shapes) not in {1, count}:
             message = (
-                f"--profile has {len(shapes)} shapes for {name} and {count} for another input: use as many, or one"
+                f"--profile has {len(shapes)} shapes for {name} and {count} for another input: give each input the "
+                "same number of shapes, or one shape"
             )
             raise _ProfileFault(message)
     return [{name: shapes[place % len(shapes)] for name, shapes in by_input.items()} for place in range(count)]
 
 
-def _check(  # the options of the command
+def _check(  # the arguments after `profiles` are the options of the command
     ask: "Ask",
     model: Path,
     profiles: Sequence[Mapping[str, Sequence[int]]],
@@ -401,7 +406,7 @@ def _check(  # the options of the command
     no_probes: bool,
     **_: object,
 ) -> Checked:
-    """Checks one file. Writes the model if `write` is set."""
+    """Checks one file. If `write` is set, the function also writes the model with its inferred shapes to this path."""
     try:  # the optional onnx package is imported only here, because the help of the command does not need it
         from tensor_reshape.onnx import (  # noqa: PLC0415
             ModelError,
@@ -426,7 +431,7 @@ def _check(  # the options of the command
         raise _ProfileFault(f"--profile: {error}") from None
     except ModelError as error:
         return Checked(path=model, error=str(error))
-    except ConnectionError:  # about the server, not about the file
+    except ConnectionError:  # this OSError is about the server, not about the file
         raise
     except OSError as error:
         return Checked(path=model, error=f"{error.filename}: {error.strerror}")

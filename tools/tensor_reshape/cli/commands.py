@@ -1,4 +1,4 @@
-"""The commands that call a server, and the command that prints the completion scripts of click."""
+"""The commands that call a server, and the command that prints a completion script for a shell."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
         message = f"the server reports no health for the service {service!r}: use {SERVICE}, or '' for the whole server"
         raise click.ClickException(message) from None
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status.name != "SERVING":  # without further output, because a health probe only needs the exit code
+    if status.name != "SERVING":  # there is no error message, because a health probe only needs the exit code
         raise click.exceptions.Exit(1)
 
 
@@ -68,7 +68,7 @@ def info(client: "Client", *, as_json: bool) -> None:
 
 
 def _list_facts(server: "ServerInfo") -> dict[str, Any]:
-    """Returns the facts about a server in the form of JSON."""
+    """Returns the facts about a server as a dictionary for JSON."""
     return {
         "version": server.version,
         **asdict(server.limits),
@@ -85,7 +85,7 @@ def _list_facts(server: "ServerInfo") -> dict[str, Any]:
 
 
 def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yields a line of text for each fact, with units for sizes."""
+    """Yields a line of text for each fact about a server. Sizes in bytes have a unit."""
     for name, value in facts.items():
         if isinstance(value, dict):
             yield f"{indent}{name}:"
@@ -98,7 +98,7 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
-    """Draws two tables, with the facts about the server and with its operations."""
+    """Draws a table of the facts about a server, with a section for each operation."""
     from rich.table import Column, Table  # noqa: PLC0415 - plain output does not need it
 
     table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)
@@ -163,9 +163,11 @@ def reshape(
 def completion(context: click.Context, shell: str) -> None:
     """Print a script that completes commands in a shell.
 
-    bash: eval "$(tensor-reshape completion bash)" in ~/.bashrc. zsh: the same with zsh in ~/.zshrc, below compinit.
-    fish: tensor-reshape completion fish > ~/.config/fish/completions/tensor-reshape.fish
+    For bash, add eval "$(tensor-reshape completion bash)" to ~/.bashrc. For zsh, add
+    eval "$(tensor-reshape completion zsh)" to ~/.zshrc, below compinit. For fish, run
+    tensor-reshape completion fish > ~/.config/fish/completions/tensor-reshape.fish
     """
     script = get_completion_class(shell)
-    if script is not None:  # click has a completion class for each of the allowed shells
+    # click has a completion class for each allowed shell, so the condition is only for type checkers
+    if script is not None:
         click.echo(script(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

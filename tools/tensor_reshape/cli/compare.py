@@ -1,12 +1,14 @@
-"""The command that shows the answers of the project's rules and of installed libraries to one reshape.
+"""The command that computes one reshape with the rules of tensor-reshape and with several libraries.
 
 Invariants:
 
-- This process imports none of the libraries. Each answer of a library comes from a process of its own, so a crash or a
-  hang is one answer and does not lose the others.
-- Such a process gets only the query, `CI`, and the environment variables in `_VARIABLES`. It returns no element.
-- If the user interrupts the command with Ctrl-C, it kills these processes before it ends.
-- A recorded answer stands for a library that is not installed. It never hides that an installed library is broken.
+- This process imports none of the libraries. Each answer of a library comes from a separate process. If a library
+  crashes or hangs, the failure is its answer, and the answers of the other libraries are not lost.
+- The process of a library gets only the query, and the environment variables `CI` and those in `_VARIABLES`. It returns
+  no element of the output.
+- If the user interrupts the command with Ctrl-C, the command kills the processes of the libraries before it ends.
+- If a library is not installed, the command shows its recorded answer. A recorded answer is never shown if a library is
+  installed but broken.
 """
 
 import asyncio
@@ -33,7 +35,7 @@ _Answer = dict[str, Any]
 RECORDED = Path(__file__).with_name("recorded_reshapes.json")
 
 _MAX_ELEMENTS = 1 << 20
-_SECONDS = 60.0  # the first import of a large library takes many seconds
+_SECONDS = 60.0  # the limit is long, because the first import of a large library takes many seconds
 _VARIABLES = (
     "HOME",
     "LD_LIBRARY_PATH",
@@ -58,7 +60,7 @@ the answers agree or not.
 """
 
 
-@click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": True})  # a shape may begin with -1
+@click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": True})  # because SHAPE may begin with -1
 @click.argument("data", type=SHAPE)
 @click.argument("shape", type=SHAPE)
 @JSON_OPTION
@@ -77,11 +79,11 @@ def compare(*, data: Sequence[int], shape: Sequence[int], as_json: bool) -> None
 
 
 def ask_libraries(queries: Sequence[LibraryQuery]) -> list[_Answer | None]:
-    """Executes the queries at the same time, each in a process of its own.
+    """Executes each query with its library. All queries run at the same time, each in a separate process.
 
     Returns:
-        for each query, the answer of the library, or how its process failed, or why the library cannot be used. None if
-        the library is not installed.
+        for each query, the answer of the library, or how its process failed, or why the library cannot be used. A value
+        is None if the library is not installed.
     """
 
     async def ask_all() -> list[_Answer | None]:
@@ -91,7 +93,7 @@ def ask_libraries(queries: Sequence[LibraryQuery]) -> list[_Answer | None]:
 
 
 def list_queries(data: Sequence[int], shape: Sequence[int]) -> list[LibraryQuery]:
-    """Returns the query for each library, or two queries if a 0 in the shape has two meanings in this library."""
+    """Returns one query for each library, or two if the shape has a 0 and the library has an option for its meaning."""
     return [
         LibraryQuery(name, data, shape, special_zero)
         for name in LIBRARIES
@@ -104,7 +106,7 @@ async def _ask_library(query: LibraryQuery) -> _Answer | None:
     done: _Answer = {"name": query.name, "specialZero": query.special_zero}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", library_reshapes.__file__),
-        env={**variables, "CI": "true"},  # with CI, openvino sends no telemetry
+        env={**variables, "CI": "true"},  # with this variable, openvino sends no telemetry
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
@@ -126,12 +128,12 @@ async def _ask_library(query: LibraryQuery) -> _Answer | None:
 
 def _check_sizes(data: Sequence[int], shape: Sequence[int]) -> None:
     if min(data, default=0) < 0:
-        raise click.BadParameter("each size is at least 0", param_hint="'DATA'")
+        raise click.BadParameter("each size must be at least 0", param_hint="'DATA'")
     copied = [item or (data[index] if index < len(data) else 1) for index, item in enumerate(shape)]
     for name, dims in (("DATA", data), ("SHAPE", copied)):
-        # A 0 counts as 1, because some libraries multiply only the other sizes.
+        # A size of 0 counts as 1, because some libraries leave out sizes of 0 when they multiply the sizes.
         if prod(abs(dim) or 1 for dim in dims) > _MAX_ELEMENTS:
-            message = f"more than {_MAX_ELEMENTS} elements, where a 0 counts as 1; the limit is due to the execution"
+            message = f"more than {_MAX_ELEMENTS} elements (a 0 counts as 1), which is too large to execute"
             raise click.BadParameter(message, param_hint=f"'{name}'")
 
 
@@ -148,7 +150,7 @@ def _apply_rules(data: Sequence[int], shape: Sequence[int]) -> Iterator[_Answer]
 
 
 def _ask_libraries(data: Sequence[int], shape: Sequence[int]) -> list[_Answer]:
-    """Returns the answers. If a library is not installed, its answer is the recorded one, if there is one."""
+    """Returns an answer for each library. A library that is not installed has its recorded answer, if there is one."""
     queries = list_queries(data, shape)
     recorded = json.loads(RECORDED.read_text())
     known = {
@@ -167,7 +169,10 @@ def _report_missing(query: LibraryQuery) -> _Answer:
 
 
 def _name_outcome(answer: _Answer) -> str | None:
-    """Returns the output shape, "rejected" or a failure, by which answers are compared. None if there is no answer."""
+    """Returns a text by which answers are compared: the output shape, "rejected", or a failure.
+
+    The result is None if the library gave no answer.
+    """
     if "dims" in answer:
         return _format_dims(answer["dims"])
     return "rejected" if "rejection" in answer or "error" in answer else answer.get("failure")
@@ -178,7 +183,10 @@ def _format_dims(dims: Sequence[int]) -> str:
 
 
 def _write_report(data: Sequence[int], shape: Sequence[int], answers: Sequence[_Answer]) -> Iterator[str]:
-    """Yields the lines of a summary, a table with a column for each meaning of a 0, and the sentences about it."""
+    """Yields the lines of the report.
+
+    The report has a summary, a table with a column for each meaning of a 0, and sentences that explain the table.
+    """
     yield from _summarize(answers)
     yield ""
     names = {one["name"]: f"{one['name']} *" if "recorded" in one else one["name"] for one in answers}
@@ -197,7 +205,7 @@ def _write_report(data: Sequence[int], shape: Sequence[int], answers: Sequence[_
 
 
 def _summarize(answers: Sequence[_Answer]) -> Iterator[str]:
-    """Yields whether the answers agree, or a line for each meaning of a 0 for which they differ."""
+    """Yields a line that all answers agree, or a line for each meaning of a 0 for which the answers differ."""
     groups: dict[bool, dict[str, list[str]]] = {}
     for one in answers:
         if outcome := _name_outcome(one):

@@ -18,7 +18,7 @@ from tensor_reshape.conformance.verdicts import CaseVerdict
 from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.wire.json_messages import Json
 
-_MAX_SEED = 1_000_000  # short enough to be typed
+_MAX_SEED = 1_000_000  # a random seed is a small number, so that a user can type it again
 _DIFFERENT = 1  # the exit code of a run with differences
 _EPILOG = """
 A PROGRAM reads cases from standard input, one JSON object a line, and writes one answer a line: in the same order, or
@@ -72,7 +72,7 @@ def conformance(
     if number is None and seed is not None:
         _reject("--seed requires --random")
     if number is not None and (sizes or rules):
-        _reject("--random makes its own cases: use it without --size and --rule")
+        _reject("--random makes its own cases: remove --size and --rule")
     if number is None:
         sizes = sizes or [SuiteSize.CORE]
         cases = list_cases(sizes, rules or RULES)
@@ -101,7 +101,7 @@ def conformance(
 def _run(
     cases: Sequence[Case], *, function: str | None, command: str | None, timeout: float, jobs: int
 ) -> tuple[list[Result], Json]:
-    """Returns the result of each case, and the description that the implementation has sent of itself."""
+    """Runs the implementation, and returns the result of each case and the implementation's description of itself."""
     name = function or command
     if name is None or None not in {function, command}:
         _reject("name one implementation, with --python MODULE:FUNCTION or --command PROGRAM")
@@ -119,7 +119,7 @@ def _run(
 
 
 def _find(program: dict[str, Any], cases: Sequence[Case]) -> Mapping[str, str]:
-    """Returns the verdicts of the cases with a difference, or none if the program answers none of the cases."""
+    """Returns the verdict of each case with a difference. The mapping is empty if the program answers no case."""
     try:
         rows, _ = _run(cases, **program)
     except click.UsageError:
@@ -132,7 +132,7 @@ def _reject(message: str) -> NoReturn:
 
 
 def _write_report(results: Results) -> Iterator[str]:
-    """Yields the lines of the report. They show the smallest difference for each pair of a verdict and a rule."""
+    """Yields the lines of the report, with the smallest difference for each pair of a verdict and a rule."""
     versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
     counts = {verdict: results.count(verdict) for verdict in reversed(CaseVerdict)}
     title = f"{results.implementation} ({versions})" if versions else results.implementation

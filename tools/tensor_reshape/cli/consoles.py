@@ -1,8 +1,8 @@
-"""Decides whether output is plain text, or is drawn with colours, tables and progress bars.
+"""Decides whether the output of a command is plain text, or is drawn with colours, tables and progress bars.
 
-- Output to a pipe, a file or a dumb terminal is plain text, which other programs read. Plain text is the same in every
-  release, and writing it does not import rich. If FORCE_COLOR is set, output to a pipe or a file is drawn as on a
-  terminal.
+- Output to a pipe, a file or a dumb terminal is plain text, so that other programs can read it. Plain text is the same
+  in every release, and writing it does not import the library rich. If FORCE_COLOR is set, output to a pipe or a file
+  is drawn as on a terminal.
 - If NO_COLOR is set, only the colours are removed. The library rich handles NO_COLOR and the width of the terminal.
 """
 
@@ -20,9 +20,9 @@ LEAST_BYTES = 16 * 1024 * 1024
 
 
 def find_console(stream: TextIO) -> "Console | None":
-    """Returns the console for an output stream. The result is None if the output to this stream is plain text."""
-    # This setting is an environment variable (FORCE_COLOR) and not an option. If another program starts this command,
-    # for example in CI, it can set a variable but often not an option.
+    """Returns the console that draws on an output stream, or None if the output to this stream is plain text."""
+    # The setting FORCE_COLOR is an environment variable and not an option, because a program that starts this command,
+    # for example in CI, can often set variables but not options.
     if not (stream.isatty() or os.environ.get("FORCE_COLOR")):  # noqa: TID251 - as above
         return None
     from rich.console import Console  # noqa: PLC0415 - plain output does not need it
@@ -32,5 +32,5 @@ def find_console(stream: TextIO) -> "Console | None":
 
 
 def draw_progress(size: int, *, wanted: bool) -> AbstractContextManager[Progress | None]:
-    """Draws a progress bar on standard error during the block; see `draw_bar`. A small transfer has no bar."""
+    """Draws a progress bar on standard error during the block, as `draw_bar` does. A small transfer has no bar."""
     return draw_bar(size) if wanted and size >= LEAST_BYTES else nullcontext()

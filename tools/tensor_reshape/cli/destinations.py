@@ -1,7 +1,7 @@
-"""Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes. Writes a file completely or not at all.
+"""Writes arrays to `.npy`, `.npz` and `.safetensors` files, and to pipes. A file is written completely or not at all.
 
 - The command writes a `.npy` or `.safetensors` file while the response arrives, so the array does not have to fit into
-  memory. Output for an `.npz` archive, a pipe or a device is kept in memory as a whole.
+  memory. If the output is an `.npz` archive, a pipe or a device, the command keeps the whole array in memory.
 - An output file has a temporary name until it is complete. The complete file then replaces the old file in one step.
 - Disk space is reserved before the first byte arrives, so that a full disk causes an error at the start instead of
   SIGBUS later.
@@ -40,7 +40,7 @@ from tensor_reshape.cli.sources import (
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, view_bytes
 
-_ARCHIVE_BYTES = 256 * 1024  # the archive has the name of the member twice, of at most 64 KiB each, and some headers
+_ARCHIVE_BYTES = 256 * 1024  # an archive has headers, and contains the name of its member (up to 64 KiB) twice
 
 GiveBack = Callable[[int], None]
 Fill = Callable[[Array | None, GiveBack], Array]
@@ -55,7 +55,7 @@ _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
-    """Writes an array whose elements `fill` fills or creates."""
+    """Writes an array to a location. The function `fill` provides the elements."""
     with report_faults(location.path, "written", "its name is invalid", (OSError, ValueError)):
         is_npy = location.format != "safetensors"
         header = build_npy(data_type, dims) if is_npy else build_safetensors(data_type, dims, location.member)
@@ -78,11 +78,11 @@ def write_array(location: Location, data_type: DataType, dims: Sequence[int], fi
                 file.flush()
                 mapped: np.memmap[Any, Any] = np.memmap(file, DTYPES[data_type], "r+", len(header), tuple(dims))
                 fill(mapped, MappedMemory(mapped).give_back)
-                del mapped  # Windows cannot rename a mapped file
+                del mapped  # the mapping is closed, because Windows cannot rename a mapped file
 
 
 def write_bytes(location: Location, raw: memoryview) -> None:
-    """Writes the bytes without a header."""
+    """Writes bytes to a location, without a header."""
     with report_faults(location.path, "written", "its name is invalid", (OSError, ValueError)):
         if location.is_pipe or not is_replaceable(location.path):
             _write_stream(location, b"", raw)
@@ -94,8 +94,8 @@ def write_bytes(location: Location, raw: memoryview) -> None:
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
     """Returns the .npy header of a row-major array."""
     dtype = DTYPES[data_type]
-    # A type without a name in the .npy format is written as raw bytes. For f8e5m2, numpy itself would write a name that
-    # it cannot read.
+    # If the .npy format has no name for a type, the type is written as raw bytes. For f8e5m2, numpy would write a name
+    # that it cannot read.
     name = f"|V{dtype.itemsize}" if data_type in UNNAMED_IN_FILES else np.lib.format.dtype_to_descr(dtype)
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": name, "fortran_order": False, "shape": tuple(dims)})
@@ -126,7 +126,7 @@ def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
 
 
 def is_replaceable(path: str) -> bool:
-    """Whether a path is or will be a regular file.
+    """Whether a path is a regular file, or will be one after it is written.
 
     Devices, FIFOs and terminals are not regular files and are written directly.
     """
@@ -154,7 +154,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
                     part.chmod(mode)
                 reserve(file, size)
                 yield file
-            part.replace(target)  # closed, because Windows cannot rename an open file
+            part.replace(target)  # `part` is closed here, because Windows cannot rename an open file
         except BaseException:
             with suppress(OSError):
                 part.unlink()
@@ -162,7 +162,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: Path, raw: bytes) -> None:
-    """Writes a file. A FIFO or a device is written directly, without a temporary file."""
+    """Writes a file completely or not at all. A FIFO or a device is written directly, without a temporary file."""
     try:
         if is_replaceable(str(path)):
             with create_file(str(path)) as file:
@@ -174,7 +174,7 @@ def write_file(path: Path, raw: bytes) -> None:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Reserves disk space for a file."""
+    """Reserves `size` bytes of disk space for a file."""
     if not size:
         return
     if hasattr(os, "posix_fallocate"):
@@ -185,13 +185,13 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Makes SIGTERM and SIGHUP raise an exception in the block, so that the block can remove incomplete files."""
+    """Makes SIGTERM and SIGHUP raise an exception in the block, so that incomplete files can be removed."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
-    # handlers.
+    # If a signal is already ignored, for example because of nohup, it stays ignored. Python lets only the main thread
+    # set signal handlers.
     is_main = threading.current_thread() is threading.main_thread()
     taken = {one: old for one in _END_SIGNALS if is_main and (old := signal.getsignal(one)) != signal.SIG_IGN}
     for number in taken:

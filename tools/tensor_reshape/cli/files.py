@@ -39,9 +39,9 @@ class ArrayFiles:
     Attributes:
         source: the location of the input: a file, a member of a file, or "-" for standard input.
         output: the location of the output: a file, a member of a file, or "-" for standard output.
-        data_type: the type of the elements if the format has no name for it, such as bfloat16 in `.npy`.
+        data_type: the type of the elements, for a type without a name in the file format, such as bfloat16 in `.npy`.
         as_json: whether to print a JSON description of the result.
-        timeout: the seconds that the user allows for the call, or None if the user has not set them.
+        timeout: the timeout of the call in seconds, or None if the user has set none.
         progress: whether to show a progress bar on a terminal.
     """
 
@@ -53,7 +53,7 @@ class ArrayFiles:
     progress: bool
 
     def __post_init__(self) -> None:
-        """Rejects two outputs to standard output, and an output file that is also the input file."""
+        """Rejects options that would mix an array with JSON, print it on a terminal, or overwrite the input file."""
         if self._destination.is_pipe and self.as_json:
             raise click.UsageError("--json and the array cannot both use standard output: name a file with --output")
         if self._destination.is_pipe and sys.stdout.isatty():
@@ -66,7 +66,7 @@ class ArrayFiles:
         return read_location(self.output)
 
     def reshape(self, method: Callable[..., Array], shape: Sequence[int] | Array, **options: Any) -> None:
-        """Reshapes the input array with a method of a client, and writes the output."""
+        """Reshapes the input array with `method`, which is a method of a client, and writes the output."""
         if self.data_type is not None and self.data_type not in DTYPES:
             message = f".npy files have no type {self.data_type}: pass a file of packed bytes, and its --dims"
             raise click.UsageError(message)
@@ -82,7 +82,7 @@ class ArrayFiles:
         self._describe(plan.dims, plan.data_type)
 
     def read_packed(self, dims: Sequence[int]) -> PackedTensor:
-        """Returns the packed tensor whose bytes are the whole input."""
+        """Returns a packed tensor whose bytes are the content of the whole input file."""
         if self.data_type is None or not self.data_type.is_packed:
             raise click.UsageError(f"--dims requires a --data-type below one byte: {', '.join(map(str, _PACKED))}")
         if self.output.endswith((".npy", ".npz", ".safetensors")):
@@ -104,7 +104,7 @@ class ArrayFiles:
 def _fill(
     call: Callable[..., Array], source: OpenArray, advance: Progress | None, out: Array | None, give_back: GiveBack
 ) -> Array:
-    """Makes the call.
+    """Makes the call and returns its output.
 
     During the transfer, the function releases the memory of sent elements and updates the progress bar.
     """
@@ -134,17 +134,17 @@ def _are_same(source: Location, output: Location) -> bool:
         return False
     try:
         return Path(source.path).samefile(output.path)
-    # this function ignores a missing or invalid file, because opening it later causes the error
+    # a missing or invalid file is ignored here, because the command reports it when it opens the file
     except (OSError, ValueError):
         return False
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
-    """Returns an array of raw bytes as an array of `data_type`.
+    """Returns an array of raw bytes as an array with elements of `data_type`.
 
-    If the array has another type, the function rejects it.
+    If the array already has `data_type`, it is returned unchanged. Any other type is rejected.
     """
-    # The numpy kind "V" means raw bytes, which files contain for types without a numpy name.
+    # The numpy kind "V" means raw bytes. A file has raw bytes if its elements have a type without a name in numpy.
     if array.dtype.kind != "V":
         if find_data_type(array.dtype, "data") != data_type:
             raise click.ClickException(f"the array is of numpy type {array.dtype}, not {data_type}: remove --data-type")

@@ -1,4 +1,4 @@
-"""The command that infers shapes, for one query from options or for many from a file."""
+"""The command that infers shapes, for one query from its options or for many queries from a file."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
-_REJECTED = 3  # the exit code of a rejected query, and of a batch with a rejected line
+_REJECTED = 3  # the exit code if a query or a line of a batch is rejected
 _EPILOG = """
 A dimension is a number, a range such as 2..8 or 2.., ? (any value), a name such as N, a name with a range such as
 N:1..8, or a product such as 4*C and N/2. An expression of an exporter, for example seq + past or floor(height/8),
@@ -78,7 +78,7 @@ def infer(connection: Connection, *, local: bool, **options: Any) -> None:
 
 def _answer(client: "Client | None", *, batch: BinaryIO | None, as_json: bool, **options: object) -> None:
     if batch is not None:
-        # If an option is not given, its value is None, or False for a flag.
+        # The value of an option that the user has not set is None, or False if the option is a flag.
         given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
         if given:
             raise click.UsageError(f"--batch reads its queries from the file: remove --{given[0].replace('_', '-')}")
@@ -117,8 +117,8 @@ def _build_query(
 
 
 def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
-    """Returns the error of a query. On a terminal, the error also contains the accepted shapes."""
-    # this output is for people, because a program can get the accepted shapes with --explain
+    """Returns the error of a rejected query. On a terminal, the error also contains the accepted shapes."""
+    # the accepted shapes are added only for people, because a program can get them with --explain
     if find_console(sys.stderr) is None:
         return error
     (answer,) = infer_locally([replace(query, explain=True)])

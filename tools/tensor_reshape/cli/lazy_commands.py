@@ -1,9 +1,10 @@
-"""Imports a command only when it runs, so that it does not slow down other commands, and draws `--help` pages.
+"""Imports a command only when it runs, so that no command slows down another one, and draws `--help` pages.
 
-- Showing the help or the version of the program, or rejecting an unknown command, imports no command.
-- Showing the help or the completion of one command imports only the module of that command.
-- rich-click draws the help on a terminal, and click writes it to a pipe. The command classes of rich-click would also
-  draw in pipes, and every command would have to use them. This module therefore draws the help of all commands.
+- If the program shows its help or its version, or rejects an unknown command, it imports no command.
+- If the program shows the help or the completion of one command, it imports only the module of this command.
+- On a terminal, rich-click draws the help. In a pipe, click writes the help as plain text. The command classes of
+  rich-click are not used, because they would also draw in pipes, and every command would need such a class. This module
+  therefore draws the help of all commands.
 """
 
 import sys
@@ -23,7 +24,7 @@ class HelpContext(click.Context):
     """The context of a click command whose help is drawn on a terminal."""
 
     def get_help(self) -> str:
-        """Returns the help of the command."""
+        """Returns the help of the command as a drawing or as plain text."""
         console = find_console(sys.stdout)
         if console is not None and console.width >= _LEAST_COLUMNS:
             return _draw_help(self)
@@ -34,7 +35,7 @@ class HelpContext(click.Context):
 
 
 class _NarrowFormatter(click.HelpFormatter):
-    """Writes the description of an option on the line below the option."""
+    """Writes the help of a command, with the description of an option on the line below the option."""
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
         """Writes a list of options or commands with their descriptions."""
@@ -63,7 +64,7 @@ def _draw_help(context: click.Context) -> str:
 
 
 class LazyCommand(click.Command):
-    """The name and the summary of a command that is not imported yet."""
+    """A command that is not imported yet, with its name and its summary."""
 
     def __init__(self, name: str, summary: str, location: str, extra: str = "") -> None:
         """Creates the command.
@@ -71,17 +72,18 @@ class LazyCommand(click.Command):
         Args:
             name: the name on the command line.
             summary: the first sentence of the command's help.
-            location: the module and the command in it, for example `tensor_reshape.cli.commands:health`. The location
-                is text, because the server is an extra that the command line must not import.
-            extra: the extra to install if an import fails.
+            location: the module and the name of the command in it, for example `tensor_reshape.cli.commands:health`.
+                The location is text, because the command line must not import the server, which is an extra.
+            extra: the extra that the user must install if the import of the module fails.
         """
         super().__init__(name, help=summary)
         self._summary, self._location, self._extra = summary, location, extra
 
     def load(self) -> click.Command:
-        """Returns the command.
+        """Imports and returns the command.
 
-        If only the extra of the command is missing, its help and its error name the extra to install.
+        If only the extra of the command is not installed, the function returns a command whose help and error name this
+        extra.
         """
         module, _, attribute = self._location.partition(":")
         try:
@@ -101,25 +103,25 @@ class LazyCommand(click.Command):
                 f"{self._summary}\n\n\b\n{rejection.message}"  # \\b keeps click from breaking the commands into lines
             )
             command = click.Command(self.name, callback=fail, help=text, context_settings=settings)
-        command.context_class = HelpContext  # commands of the server package are created without this class
+        command.context_class = HelpContext  # the server package creates its commands without this class
         return command
 
 
 class LazyGroup(click.Group):
-    """A command group whose help is drawn on a terminal and whose commands may be lazy."""
+    """A command group whose help is drawn on a terminal. Its commands may be instances of `LazyCommand`."""
 
     context_class = HelpContext
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command with this name, to run or to complete it."""
+        """Returns the command that the arguments name, and imports it if it is lazy."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
 
 
 def reject_missing_extra(error: ModuleNotFoundError, name: str, extra: str) -> click.ClickException:
-    """Returns the error of a command whose extra is not installed."""
+    """Returns the error to raise if the extra of a command is not installed."""
     return click.ClickException(describe_missing(name, extra, error))
 
 

@@ -1,15 +1,16 @@
-"""Executes one reshape with one library, in a process of its own, and prints what the library does as JSON.
+"""Executes one reshape with one library in a separate process, and prints the answer of the library as JSON.
 
-`compare` starts this file as a program, and writes one query to its standard input. The program prints one line of
-JSON, which is null if the library is not installed.
+The module `compare` starts this file as a program, and writes one query to its standard input. The program prints one
+line of JSON, which is null if the library is not installed.
 
 Invariants:
 
 - The program imports the standard library, the library of the query, and numpy if this library needs it.
-- The line contains no element and no text of the library, because a library that reads outside the data may put
-  memory of the process into both.
+- The line contains no elements and no text from the library. If a library reads outside the data, its elements and its
+  error texts may contain memory of the process.
 - Standard output has only this line. The text that a library prints goes to standard error.
-- An error of the import or the session is not a rejection, because these steps depend on neither of the shapes.
+- An error during the import or the creation of a session is not a rejection, because these steps do not depend on the
+  two shapes.
 """
 
 import json
@@ -26,10 +27,11 @@ class LibraryQuery(NamedTuple):
     """A reshape that a library executes.
 
     Attributes:
-        name: the module of the library, a key of `LIBRARIES`.
-        data: the shape of the data, which are f32 zeros.
+        name: the name of the library's module, which is a key of `LIBRARIES`.
+        data: the shape of the data, whose elements are f32 zeros.
         shape: the requested shape.
-        special_zero: whether a 0 copies a dimension. numpy and torch have no such choice.
+        special_zero: whether a 0 copies a dimension. The value is ignored by numpy and torch, in which a 0 never
+            copies.
     """
 
     name: str
@@ -60,9 +62,9 @@ def _prepare_onnxruntime(onnxruntime: ModuleType, query: LibraryQuery) -> _Execu
 def _prepare_openvino(openvino: ModuleType, query: LibraryQuery) -> _Execute:
     numpy, operations = import_module("numpy"), import_module("openvino.opset1")
     core, shape = openvino.Core(), numpy.array(query.shape, numpy.int64)
-    core.get_versions("CPU")  # it fails if the plugin of the CPU cannot be loaded
+    core.get_versions("CPU")  # this call fails if the CPU plugin of OpenVINO cannot be loaded
 
-    def execute() -> Sequence[int]:  # the node may reject the shape, so a model cannot be prepared
+    def execute() -> Sequence[int]:  # this function creates the node, which may reject the shape
         data = openvino.op.Parameter(openvino.Type.f32, openvino.Shape(query.data))
         node = operations.reshape(data, shape, special_zero=query.special_zero)
         model = core.compile_model(openvino.Model([node], [data], "compare"), "CPU")
@@ -85,12 +87,13 @@ HAVE_SPECIAL_ZERO = ("onnxruntime", "openvino")
 
 
 def _build_model(*, allowzero: bool) -> bytes:
-    """Returns an ONNX model of one Reshape node. The package onnx could write it, but onnxruntime does not need onnx.
+    """Returns an ONNX model with one Reshape node.
 
-    The model is a protobuf message. The numbers are those of the fields in onnx.proto.
+    The package onnx is not used, because onnxruntime does not need it. The model is an encoded protobuf message, and
+    each `key` is the number of a field in onnx.proto.
     """
 
-    def number(value: int) -> bytes:  # two bytes are enough, because all values are small
+    def number(value: int) -> bytes:  # a varint of up to two bytes, because all values are small
         return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])  # noqa: PLR2004 - 7 bits each
 
     def field(key: int, value: bytes | int) -> bytes:
@@ -98,7 +101,7 @@ def _build_model(*, allowzero: bool) -> bytes:
             return number(key << 3) + number(value)
         return number(key << 3 | 2) + number(len(value)) + value
 
-    def declare(key: int, name: bytes, element_type: int) -> bytes:  # an input or output of unknown rank
+    def declare(key: int, name: bytes, element_type: int) -> bytes:  # declares an input or output of unknown rank
         return field(key, field(1, name) + field(2, field(1, field(1, element_type))))
 
     attribute = field(1, b"allowzero") + field(3, int(allowzero)) + field(20, 2)
@@ -109,17 +112,17 @@ def _build_model(*, allowzero: bool) -> bytes:
 
 
 def answer(query: LibraryQuery) -> dict[str, object] | None:
-    """Returns what the library does, or None if it is not installed.
+    """Executes the query with its library and returns the answer, or None if the library is not installed.
 
-    The keys are "version" with "dims", which is the output shape, or with "error", which is the class of the library's
-    error, or with "failure" if memory is missing. If the library cannot be imported, or fails before the reshape, the
-    only key is "unusable".
+    The answer has the key "version" and one other key. This key is "dims" with the output shape, "error" with the class
+    of the library's error, or "failure" if there is not enough memory. If the library cannot be imported, or fails
+    before the reshape, the only key is "unusable".
     """
     if find_spec(query.name) is None:
         return None
     try:
         library = import_module(query.name)
-        version = {"version": str(library.__version__).partition("-")[0]}  # without the commit of a build
+        version = {"version": str(library.__version__).partition("-")[0]}  # leaves out the commit after the version
         execute = LIBRARIES[query.name](library, query)
     except Exception as error:  # noqa: BLE001 - an incomplete installation can fail in any way
         return {"unusable": f"cannot be used: {type(error).__name__}"}

@@ -1,9 +1,9 @@
-"""Defines the options and arguments that several commands have, and creates the client of a command from them.
+"""Defines the options and arguments that several commands share, and creates the client of a command from them.
 
 Invariants:
 
-- This module imports numpy and grpc only when the value of an option needs them. Showing help or completing a word
-  imports neither numpy nor grpc.
+- This module imports numpy and grpc only when the value of an option needs them. The help and the completion of a word
+  import neither numpy nor grpc.
 - An error about an invalid option names the option, and is reported before the client connects.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tensor_reshape.client import Client
 
 _Command = Callable[..., None]
-_ARRAY = click.Path(readable=False)  # completes file names; opening the file causes the errors
+_ARRAY = click.Path(readable=False)  # completes file names, and the code that opens a file checks it
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "allow_plaintext_token")
 
@@ -86,16 +86,16 @@ def open_client(server: str, options: Mapping[str, Any], timeout: float) -> "Cli
             raise click.UsageError(message)
     try:
         return Client(server, credentials=credentials, timeout=timeout, **token)
-    except ValueError as error:  # the server address is already known to be valid, so only the token can be invalid
+    except ValueError as error:  # the server address has already been checked, so only the token can be invalid
         raise click.UsageError(f"--token-file {token['token_file']}: {error}") from None
 
 
 def explain_failure(
     error: CallTimeoutError | UnavailableError, *, has_local: bool
 ) -> CallTimeoutError | UnavailableError:
-    """Returns the error of a command that got no response, with the options that can help.
+    """Returns the error of a command that got no response, with advice on the options that can help.
 
-    If a proxy has ended the call before the time has passed, its text is kept.
+    If a proxy has ended the call before the timeout of the command, the text of the proxy's error is kept.
     """
     text, advice = error.message, ""
     if isinstance(error, CallTimeoutError):
@@ -123,7 +123,7 @@ def _build_credentials(options: Mapping[str, Any]) -> "grpc.ChannelCredentials |
 
 
 def _check_files(authority: Path | None, certificate: Path | None, key: Path | None) -> None:
-    """Checks the files for TLS with Python's `ssl`, because gRPC would report an invalid file only in its log."""
+    """Checks the TLS files with Python's module `ssl`, because gRPC would report an invalid file only in its log."""
     import ssl  # noqa: PLC0415 - commands without TLS do not need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -134,7 +134,7 @@ def _check_files(authority: Path | None, certificate: Path | None, key: Path | N
         raise click.UsageError(f"--tls-ca {authority} has no certificate in PEM format") from None
     try:
         if certificate is not None:
-            # Without a password argument, OpenSSL would ask for a password.
+            # Without the password argument, OpenSSL would ask the user for the password of an encrypted key.
             context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError:
         message = (
@@ -145,13 +145,13 @@ def _check_files(authority: Path | None, certificate: Path | None, key: Path | N
 
 
 class Connection(NamedTuple):
-    """The connection options of a command. A client is created only when `open` is called.
+    """The values of the connection options of a command. A client is created only when `open` is called.
 
     Attributes:
         server: the address of the server, or an empty text if the command needs none.
         timeout: the timeout of each call, in seconds.
         options: the TLS options and the token options, by parameter name.
-        has_local: whether the command also works without a server, if the user adds --local.
+        has_local: whether the command has the option --local, with which it works without a server.
     """
 
     server: str
@@ -161,7 +161,7 @@ class Connection(NamedTuple):
 
     @contextmanager
     def open(self) -> "Iterator[Client]":
-        """Opens a client. If a call gets no response, the error names the options that can help."""
+        """Opens a client for the block. If a call gets no response, the error names the options that can help."""
         _prepare_grpc()
         with open_client(self.server, self.options, self.timeout) as client:
             try:
@@ -176,7 +176,7 @@ def _prepare_grpc() -> None:
     If grpc has already been imported, for example by a test, the function does nothing.
     """
     if "grpc" not in sys.modules:
-        # gRPC would log each failed TLS handshake. The command's own error already contains the cause.
+        # gRPC would log each failed TLS handshake, but the error of the command already contains the cause.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # noqa: TID251 - gRPC has no other interface for it
         use_fast_polling()
 
@@ -207,7 +207,7 @@ def connection_options(command: _Command, server_option: Callable[[_Command], _C
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str | None, timeout: float, **options: object) -> None:
-        # The connection options are removed here, because a command accepts only its own options.
+        # The connection options are removed from `options`, because the command itself accepts only its own options.
         connection = {name: options.pop(name) for name in _CONNECTION}
         has_local = any(param.name == "local" for param in click.get_current_context().command.params)
         command(Connection(server or "", timeout, connection, has_local), *arguments, **options)

@@ -1,7 +1,7 @@
 """Defines the types of the command line parameters.
 
-Invariant: this module imports numpy and grpc only when the value of a parameter needs them. Showing help or completing
-a word imports neither numpy nor grpc.
+Invariant: this module imports numpy and grpc only when the value of a parameter needs them. The help and the completion
+of a word import neither numpy nor grpc.
 """
 
 import re
@@ -31,13 +31,13 @@ else:
     # older releases of click do not accept a type parameter of this class
     _Type = click.ParamType
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts texts of at most 4,300 digits to an int
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}")  # Python converts no text with more than 4,300 digits to an int
 _SIZE = re.compile(r"[0-9]{1,19}")
 _URL = re.compile(r"(?P<scheme>[a-z]+)://(?P<host>[^/]+)(/.*)?")
 
 
 class Dims(_Type):
-    """The parameter type of numbers separated by commas or an x, with or without brackets.
+    """The parameter type of a shape, written as numbers with commas or an x between them, with or without brackets.
 
     An empty text is the shape of a scalar.
     """
@@ -45,7 +45,7 @@ class Dims(_Type):
     name = "dims"
 
     def __init__(self, *, unknown: bool) -> None:
-        """Accepts ? for an unknown dim if `unknown` is True."""
+        """Creates the type. If `unknown` is True, the type also accepts ? for an unknown dim."""
         self._unknown = unknown
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
@@ -57,7 +57,7 @@ class Dims(_Type):
         return dims
 
     def _parse(self, text: str) -> Sequence[int | None] | None:
-        """Returns the dims, or None if the text is not a shape."""
+        """Returns the dims in a text, or None if the text is not a shape."""
         items = split_items(text)
         if items is None or not all(
             _NUMBER.fullmatch(one.text) or (self._unknown and one.text == "?") for one in items
@@ -75,9 +75,9 @@ class Dims(_Type):
 
 
 class PartialShape(NamedTuple):
-    """A partially known shape.
+    """A partially known shape as the value of an option.
 
-    Options need this class, because the plain value None means that an option was not given.
+    Options need this class, because the value None means that the user has not set an option.
 
     Attributes:
         dims: the dims. The dims are None if the rank is unknown.
@@ -87,12 +87,12 @@ class PartialShape(NamedTuple):
 
 
 class PartialDims(_Type):
-    """The parameter type of dims that may be unknown, or of a shape with unknown rank."""
+    """The parameter type of a partially known shape. Its dims or its rank may be unknown."""
 
     name = "dims"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
-        """Returns the shape."""
+        """Returns the partially known shape."""
         text = _record(value, param, ctx)
         try:
             return PartialShape(parse_shape(text, self.name))
@@ -101,33 +101,33 @@ class PartialDims(_Type):
             with suppress(InvalidRequestError):
                 parse_shape(with_commas, self.name)
                 message = f"{text!r} is not a shape: write {with_commas}"
-            # The field of `error` contains the index of the wrong item.
+            # The cause is kept, because the field of `error` contains the index of the wrong item.
             raise click.BadParameter(message, ctx, param) from error
 
 
 class TargetArgument(_Type):
-    """The parameter type of a requested shape, given as numbers or as the name of a file with an array."""
+    """The parameter type of a requested shape, written as numbers or as @ and the name of a file with an array."""
 
     name = "dims|@file"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Sequence[int] | Array":
-        """Returns the numbers, or the array with its type."""
+        """Returns the requested shape as numbers, or as an array with its element type."""
         text = str(value)
         if text.startswith("@"):
             from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it imports numpy
 
             return read_array(text.removeprefix("@"))
-        # `Dims(unknown=False)` never returns None as a dim. The condition is only for type checkers.
+        # `Dims(unknown=False)` never returns None as a dim, so the condition is only for type checkers.
         return [dim for dim in Dims(unknown=False).convert(value, param, ctx) if dim is not None]
 
 
 class InputShapes(_Type):
     """The parameter type of a model input and its shapes, such as `images=1x3x512x512,4x3x512x512`.
 
-    If there are only numbers and commas, they are one shape, as in `images=1,3,512,512`. An empty text after the = is
-    the shape of a scalar.
+    If the text after the = has only numbers and commas, it is one shape, as in `images=1,3,512,512`. If it is empty, it
+    is the shape of a scalar.
     """
 
     name = "input=shapes"
@@ -135,7 +135,7 @@ class InputShapes(_Type):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[tuple[int, ...], ...]]:
-        """Returns the name and the shapes."""
+        """Returns the name of the input and its shapes."""
         text = str(value)
         name, found, shapes = text.rpartition("=")
         if not found or not name:
@@ -150,7 +150,7 @@ class InputShapes(_Type):
         return name, tuple(sizes for _, sizes in found_shapes if sizes is not None)
 
     def _parse(self, text: str) -> tuple[int, ...] | None:
-        """Returns the sizes, or None if the text is not a shape."""
+        """Returns the sizes in a text, or None if the text is not a shape."""
         items = split_items(text)
         if items is None or not all(_SIZE.fullmatch(item.text) and int(item.text) <= MAX_DIM for item in items):
             return None
@@ -158,35 +158,38 @@ class InputShapes(_Type):
 
 
 class Word(_Type):
-    """The parameter type of one of several words."""
+    """The parameter type of a word from a list."""
 
     def __init__(self, name: str, words: Iterable[object], find: Callable[[str], object]) -> None:
-        """Accepts a text if `find` returns a value for it. An error and the completion show the words."""
+        """Creates the type, which accepts a text if `find` returns a value for it.
+
+        If a text is not accepted, the error lists `words`. The completion in a shell also lists them.
+        """
         self.name, self._words, self._find = name, [*map(str, words)], find
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - of click
-        """Returns the value of the word."""
+        """Returns the value that `find` returns for the word."""
         found = self._find(str(value))
         if found is None:
             self.fail(f"{value!r} is not one of {', '.join(self._words)}", param, ctx)
         return found
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
-        """Returns the words that begin with `incomplete`."""
+        """Returns the words that begin with `incomplete`, for the completion in a shell."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only needed for completion
 
         return [CompletionItem(word) for word in self._words if word.startswith(incomplete.lower())]
 
 
 class Words(Word):
-    """The parameter type of words from a list, separated by commas."""
+    """The parameter type of several words from a list, with commas between them."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        """Accepts these words."""
+        """Creates the type, which accepts only these words."""
         super().__init__("words", words, lambda word: word if word in words else None)
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
-        """Returns the words."""
+        """Returns the set of the words."""
         return frozenset(super(Words, self).convert(word, param, ctx) for word in str(value).split(","))
 
 
@@ -199,22 +202,22 @@ OPERATION_NAME = Word("operation", SHAPE_OPERATIONS, lambda text: getattr(find_o
 
 
 class Seconds(click.FloatRange):
-    """The parameter type of a time above 0."""
+    """The parameter type of a number of seconds above 0."""
 
     def __init__(self) -> None:
-        """Accepts any time above 0."""
+        """Creates the type, which accepts any number above 0."""
         super().__init__(min=0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - of click
         """Returns the number of seconds."""
         seconds = float(super().convert(value, param, ctx))
-        if isnan(seconds):  # every comparison with NaN is false, so the range does not exclude it
+        if isnan(seconds):  # every comparison with NaN is false, so the range does not exclude NaN
             self.fail(f"{value} is not a number of seconds", param, ctx)
         return seconds
 
 
 class ServerAddress(_Type):
-    """The parameter type of a server address."""
+    """The parameter type of the address of a server to call."""
 
     name = "address"
 
@@ -232,13 +235,14 @@ class ServerAddress(_Type):
 
 
 class ListenAddress(ServerAddress):
-    """The parameter type of a server address for a health probe.
+    """The parameter type of the address of a server whose health is checked.
 
-    The text may also be the value of the server's settings --health-listen and --listen.
+    The text may also be the value of the server's option --health-listen or --listen. Such a value can list several
+    addresses.
     """
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the first address, with localhost instead of an address that stands for all interfaces."""
+        """Returns the first address. If its host stands for all interfaces, it is replaced by localhost."""
         address = next(iter(str(value).split()), "")
         host, _, port = address.rpartition(":")
         everywhere = host in {"0.0.0.0", "[::]"}  # noqa: S104 - compared, not bound
@@ -246,14 +250,14 @@ class ListenAddress(ServerAddress):
 
 
 class NewFile(click.Path):
-    """A file to write. A missing folder is reported before the work begins."""
+    """The parameter type of a file to write. A missing folder is reported before the command begins its work."""
 
     def __init__(self) -> None:
-        """Accepts files, not folders."""
+        """Creates the type, which accepts files and no folders."""
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - of click
-        """Returns the path."""
+        """Returns the path of the file."""
         path = Path(str(super().convert(value, param, ctx)))
         if not path.parent.is_dir():
             self.fail(f"{path} cannot be written: there is no folder {path.parent}", param, ctx)
@@ -261,7 +265,7 @@ class NewFile(click.Path):
 
 
 def _record(value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-    """Returns the text of an option, and stores the text for error messages."""
+    """Returns the text that the user has entered for an option, and stores the text for error messages."""
     if ctx is not None and param is not None and isinstance(ctx.obj, dict):
         ctx.obj[str(param.name)] = str(value)
     return str(value)

@@ -1,6 +1,6 @@
-"""Reports errors of a command as one line, as JSON, or on a terminal with the wrong item underlined.
+"""Reports the error of a command as one line or as JSON. On a terminal, it underlines the wrong item.
 
-- Reporting an error imports neither grpc nor the SDK. JSON needs protobuf.
+- This module imports neither grpc nor the SDK. It imports protobuf only for errors as JSON.
 - Error messages may contain control characters from a file or a server. Such characters are escaped and never sent to
   the terminal.
 """
@@ -40,7 +40,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     UnauthenticatedError: 6,
     PermissionDeniedError: 6,
 }
-# The keys of this mapping are error fields, and the values are the command-line options, which have different names.
+# A mapping from the fields of errors to command-line options, for all options that are not named like their field.
 _OPTIONS = {
     "data.dims": "--data",
     "data.strides": "--strides",
@@ -48,10 +48,10 @@ _OPTIONS = {
     "expected_shape.dims": "--expect",
     "expected_shape": "--expect",
 }
-# newer releases of click raise this error if arguments are missing, and its message is the help text
+# newer releases of click raise an error of this class if all arguments are missing, and its text is the help
 _BARE = "NoArgsIsHelpError"
 _INDENT = "  "
-# the shape in an error is shown with at least this width, because the dots around an item need six characters
+# A shape in an error gets at least this width, because the dots before and after an item need six characters.
 _LEAST_WIDTH = 7
 
 
@@ -59,16 +59,16 @@ def choose_exit_code(error: Exception) -> int:
     """Returns the exit code of the command for an error."""
     if isinstance(error, click.ClickException):
         return error.exit_code
-    # An error of the operating system occurs, for example, if a pipe is closed.
+    # Any other error comes from the operating system, for example if a pipe is closed.
     if not isinstance(error, TensorReshapeError):
         return 1
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
 def report(error: Exception, texts: Mapping[str, str]) -> None:
-    """Prints an error to standard error, or to standard output with --json."""
+    """Prints an error to standard error, or as JSON if the user has set --json."""
     console = find_console(sys.stderr)
-    if "--json" in sys.argv:  # the options are looked up in `sys.argv`, because click may have failed to parse them
+    if "--json" in sys.argv:  # sys.argv is searched, because click may have failed to parse the options
         _print_json(error)
     elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, texts)
@@ -81,13 +81,13 @@ def report(error: Exception, texts: Mapping[str, str]) -> None:
 
 
 def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
-    """Returns a shape as it was entered, and a line with carets under one of its items.
+    """Returns the text of a shape, and a line with carets for one of its items.
 
     Args:
         text: the shape.
-        index: the index of the item. If None, the whole shape is underlined.
-        width: the available width in characters. If the shape is longer than the width, only the item is returned, with
-            dots around it.
+        index: the index of the item. If the index is None, the whole shape is underlined.
+        width: the available width in characters. If the shape is longer, dots replace the parts before and after the
+            item.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - plain output does not need it
 
@@ -102,20 +102,20 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
 
 
 def _describe(error: Exception) -> str:
-    """Returns the text of an error. If an option could solve the problem, the text names the option."""
+    """Returns the text of an error. If an option could prevent the error, the text names this option."""
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, OSError) and not isinstance(error, TensorReshapeError):
-        # The text of the exception itself begins with a number, such as "[Errno 13]".
+        # The text of the exception is not used, because it begins with a number such as "[Errno 13]".
         return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or "the system failed"
-    # The gRPC status is left out, because the status only repeats that the call has no response.
+    # If a call has no response, its gRPC status is left out, because the status only repeats this.
     is_described = isinstance(error, ConnectionError | TimeoutError | ReshapeError)
     text = str(getattr(error, "message", error)) if is_described else str(error)
     return f"{text}{_advise(error)}"
 
 
 def _advise(error: Exception) -> str:
-    """Returns the option that could solve the problem, as the end of an error's text."""
+    """Returns the end of an error's text, which names an option that could help. If none could help, it is empty."""
     if isinstance(error, UnauthenticatedError):
         return ". Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
     if isinstance(error, ReshapeError):
@@ -127,12 +127,12 @@ def _advise(error: Exception) -> str:
 
 
 def _describe_for_people(error: Exception, texts: Mapping[str, str]) -> str:
-    """Returns the text of an error with its reason, and with the names of options instead of the fields of the API."""
+    """Returns the text of an error with its reason. Names of options replace the fields of the API."""
     text = _describe(error)
     if not isinstance(error, ReshapeError):
         return text
     for field, option in _OPTIONS.items():
-        # A command without --data takes the data from a file.
+        # If a command has no option --data, its data comes from a file.
         is_of_file = option == "--data" and "data" not in texts
         text = text.replace(field, "the shape of INPUT" if is_of_file else option)
     return f"{text} [{error.reason}]"
@@ -143,10 +143,13 @@ def _escape_lines(text: str) -> str:
 
 
 def _print_json(error: Exception) -> None:
-    """Prints an error as JSON. A wrong usage goes to standard error, because it is for people who write a command."""
+    """Prints an error as JSON to standard output.
+
+    An error about wrong usage goes to standard error, because it is for the person who has written the command.
+    """
     text = _format_json(error)
     if choose_exit_code(error) != click.UsageError.exit_code:
-        with suppress(OSError):  # the reader of standard output may have gone
+        with suppress(OSError):  # the program that reads standard output may have ended
             click.echo(text)
             return
     click.echo(text, err=True)
@@ -178,9 +181,9 @@ def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> Non
 
 
 def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns the text that the user has entered and a line with carets under the wrong item.
+    """Returns the text that the user has entered, and a line with carets below the wrong item.
 
-    The result is empty if no item is wrong.
+    If the error is not about an entered text, the result is empty.
     """
     from rich.text import Text  # noqa: PLC0415 - plain output does not need it
 
@@ -195,6 +198,6 @@ def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, 
 
 
 def _read_field(field: str) -> tuple[str, int | None]:
-    """Returns the name of a field and the index of its item: `shape[1]` is item 1 of `shape`."""
+    """Splits the path of an item, such as `shape[1]`, into the name of the field and the index of the item."""
     found = re.fullmatch(r"(.*)\[(\d+)\]", field)
     return (found[1], int(found[2])) if found else (field, None)

@@ -1,17 +1,18 @@
-"""Reads arrays from `.npy` files, members of `.npz` and `.safetensors` files, and pipes.
+"""Reads arrays from `.npy` files, from members of `.npz` and `.safetensors` files, and from pipes.
 
-- A text of the form `FILE.npz:NAME` or `FILE.safetensors:NAME` is the location of a member. Any other colon is a part
-  of the file name.
-- `.npy` and `.safetensors` files are mapped into memory. Members of `.npz` files and pipes are read into memory as a
-  whole, so a member may have at most 1 GiB.
-- Only the part of a mapped file that is in use stays in memory. Parts that have been processed are returned to the
-  system while the transfer continues, every `WINDOW_BYTES`.
-- If another process truncates a mapped file, the signal SIGBUS ends this process. The system has no other way to report
-  that a mapped file was truncated.
-- A damaged or malicious file only causes an error that names the file. The command never loads pickled data.
+- A text of the form `FILE.npz:NAME` or `FILE.safetensors:NAME` is the location of one member of the file. Any other
+  colon is a part of the file name.
+- `.npy` and `.safetensors` files are mapped into memory. Arrays from pipes and members of `.npz` files are read into
+  memory as a whole. A member of an `.npz` file may therefore have at most 1 GiB.
+- Only the part of a mapped file that is in use stays in memory. During the transfer, the memory of processed parts is
+  returned to the system after every `WINDOW_BYTES`.
+- If another process truncates a mapped file, the signal SIGBUS ends this process, because the system has no other way
+  to report the truncation.
+- A damaged or malicious file can only cause an error that names the file. The command never loads pickled data.
 - The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This
-  module therefore reads and writes the short header of such a file itself: a length of eight bytes, and JSON of that
-  length, before the elements of all tensors. The tests compare reading and writing with the library.
+  module therefore reads and writes the header of such a file itself. The header is a length of eight bytes, followed by
+  JSON of this length. The elements of all tensors come after the header. The tests compare this module with the
+  library.
 """
 
 import io
@@ -43,10 +44,10 @@ MAX_NPZ_BYTES = 1024**3
 With this limit, a small archive with a member that decompresses without end cannot use all memory.
 """
 
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile decompresses the other ones without a limit
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile decompresses other formats without a limit
 _SUFFIX = ".npy"
-_HEAD_BYTES = 128  # numpy writes the type at the start of the header
-_F8E5M2 = b"'descr': '<f1'"  # this type is in files that numpy wrote with ml_dtypes, but numpy does not read it
+_HEAD_BYTES = 128  # enough for the element type, which numpy writes at the start of the header
+_F8E5M2 = b"'descr': '<f1'"  # numpy writes this type for arrays of ml_dtypes' f8e5m2, but cannot read it
 
 
 PIPE = "-"
@@ -77,7 +78,7 @@ _METADATA = "__metadata__"
 
 
 class FormatError(ValueError):
-    """A file is damaged, or has contents that this program does not read. The text of the error says why."""
+    """The error of a file that is damaged, or that has contents that this program cannot read. Its text says why."""
 
 
 class Location(NamedTuple):
@@ -85,8 +86,8 @@ class Location(NamedTuple):
 
     Attributes:
         path: the path of the file. The path "-" means standard input or output.
-        format: npy, npz or safetensors, as the file extension selects. In pipes, the format is always npy.
-        member: the name of the array in the file. The text is empty if the user has not named an array.
+        format: npy, npz or safetensors. The file extension selects the format. In pipes, the format is always npy.
+        member: the name of the array in the file, or an empty text if the user has not named an array.
     """
 
     path: str
@@ -95,18 +96,18 @@ class Location(NamedTuple):
 
     @property
     def is_pipe(self) -> bool:
-        """Whether the location is standard input or output."""
+        """Whether the location is standard input or standard output."""
         return self.path == PIPE
 
 
 def read_location(text: str) -> Location:
-    """Returns the location that a command line argument names."""
+    """Returns the location of an array from the text of a command line argument."""
     found = _MEMBER.fullmatch(text)
     return Location(text) if found is None else Location(found["path"], found["format"], found["member"] or "")
 
 
 def choose_member(names: list[str], member: str) -> str:
-    """Returns the member that the user has named, or the only member."""
+    """Returns the name of the member to read. If the user has not named a member, the file must have only one."""
     if member in names:
         return member
     if not member and len(names) == 1:
@@ -124,64 +125,64 @@ def choose_member(names: list[str], member: str) -> str:
 def map_array(
     file: IO[bytes], dtype: np.dtype[Any], offset: int, dims: Sequence[int], order: Literal["C", "F"] = "C"
 ) -> np.memmap[Any, Any]:
-    """Returns an array of a file, mapped read-only."""
+    """Maps an array of a file into memory, and returns the read-only array."""
     if offset + prod(dims) * dtype.itemsize > os.fstat(file.fileno()).st_size:
         raise ValueError
     return np.memmap(file, dtype, "r", offset, tuple(dims), order)
 
 
 class MappedMemory:
-    """The memory of a mapped array."""
+    """The memory of a mapped array, which can be returned to the system part by part."""
 
     def __init__(self, array: np.memmap[Any, Any]) -> None:
-        """Takes an array that numpy has mapped."""
+        """Creates the object for an array that numpy has mapped."""
         self._map = cast("mmap.mmap", array.base)
-        # A mapping starts at a multiple of this size.
+        # A mapping starts at a multiple of ALLOCATIONGRANULARITY, so the array may begin later in the mapping.
         self._start = array.offset % mmap.ALLOCATIONGRANULARITY
         self._given = 0
 
     def give_back(self, arrived: int) -> None:
-        """Returns the memory of the first `arrived` bytes to the system, if this frees at least WINDOW_BYTES."""
+        """Returns the memory of the first `arrived` bytes to the system, once at least WINDOW_BYTES can be returned."""
         end = self._start + arrived
         end -= end % mmap.PAGESIZE
         if end < self._given:  # a smaller `end` means that the transfer has started again
             self._given = 0
-        # For a shared memory mapping, MADV_DONTNEED removes only the pages of this process. Data that was written stays
-        # in the system's cache or in the file, so it can be read again. Windows has its own rules for mapped memory.
+        # For a shared mapping, MADV_DONTNEED removes the pages only from this process. Written data stays in the
+        # system's cache or in the file, so it can be read again. On Windows, Python has no `madvise`.
         if sys.platform != "win32" and end - self._given >= WINDOW_BYTES:
             self._map.madvise(mmap.MADV_DONTNEED, self._given, end - self._given)
             self._given = end
 
 
 class _Stream:
-    """A stream without a file descriptor, because numpy cannot use the descriptor of a pipe."""
+    """A wrapper of a file that hides the file descriptor, because numpy cannot use the descriptor of a pipe."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
-        """Reads at most `size` bytes, and keeps them until the next call."""
+        """Reads at most `size` bytes, and keeps them as `last` until the next call."""
         self.last = self._file.read(size)
         return self.last
 
 
 class OpenArray:
-    """An open array.
+    """An array that a command reads from a file or a pipe.
 
     Attributes:
         array: the array, which is read-only if its file is mapped.
     """
 
     def __init__(self, array: Array, file: IO[bytes] | None = None) -> None:
-        """Stores the array, and its file if the file can change."""
+        """Stores the array, and its file. The argument `file` is None if the array comes from a pipe or a device."""
         self.array = array
         self._file = file
         self._mapping = MappedMemory(array) if isinstance(array, np.memmap) else None
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
-        """Releases the memory of elements that have been sent."""
+        """Releases the memory of the first `arrived` bytes, which have been sent, if the file is mapped."""
         if self._mapping is not None:
             self._mapping.give_back(arrived)
 
@@ -218,7 +219,10 @@ def open_bytes(text: str, path: str) -> Iterator[IO[bytes]]:
 def report_faults(
     name: str, action: str, otherwise: str, kinds: tuple[type[Exception], ...] = (Exception,)
 ) -> Iterator[None]:
-    """Raises an error of the command line. The texts of Python and numpy are not shown, because they are about code."""
+    """Turns an exception of the block into an error for the user.
+
+    The texts of Python and numpy are not shown, because they are about code.
+    """
     try:
         yield
     except TensorReshapeError:  # some of these errors are also OSErrors, for example the error of a lost connection
@@ -234,7 +238,7 @@ def report_faults(
 
 
 def read_array(text: str) -> Array:
-    """Reads a whole small array, such as a requested shape."""
+    """Returns a small array, such as a requested shape, as a whole in memory."""
     with open_source(text) as source:
         return np.array(source.array)
 
@@ -243,7 +247,7 @@ def _is_regular(file: IO[bytes]) -> bool:
     """Whether `file` is a file on a disk, as opposed to a pipe or a device."""
     try:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    # Some replacements of standard input in tests have no file descriptor and raise this error.
+    # Tests replace standard input, and some of these replacements have no file descriptor and raise this error.
     except io.UnsupportedOperation:
         return False
 
@@ -270,7 +274,7 @@ def _map_npy(file: IO[bytes]) -> Array:
         _check_type(file.read(_HEAD_BYTES))
         raise
     if dtype.hasobject:
-        raise ValueError  # only a pickle could have the objects
+        raise ValueError  # only a pickle can contain objects, and pickles are never loaded
     return map_array(file, dtype, file.tell(), dims, "F" if is_fortran else "C")
 
 
@@ -287,14 +291,14 @@ def _read_npz(file: IO[bytes], member: str) -> Array:
 
 
 def check_npz_size(size: int) -> None:
-    """Checks the size of an array in an archive."""
+    """Rejects an array in an `.npz` archive if it is larger than MAX_NPZ_BYTES."""
     if size > MAX_NPZ_BYTES:
         message = f"an array in .npz may have {round_size(MAX_NPZ_BYTES)}, but this one has {size} bytes: use .npy"
         raise FormatError(message)
 
 
 def _read_npy(file: IO[bytes]) -> Array:
-    """Reads a whole array, but nothing after the array."""
+    """Reads a whole array in `.npy` format, but no bytes after the array."""
     stream = _Stream(file)
     try:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
@@ -319,7 +323,7 @@ def _find_state(file: IO[bytes]) -> tuple[int, int]:
 
 
 def map_safetensors(file: IO[bytes], member: str) -> Array:
-    """Returns a tensor of a file, mapped read-only."""
+    """Maps a tensor of a `.safetensors` file into memory, and returns the read-only array."""
     (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
     if length > _MAX_HEADER_BYTES:
         raise FormatError(f"the header has {length} bytes, more than the maximum {_MAX_HEADER_BYTES}")
@@ -335,7 +339,7 @@ def map_safetensors(file: IO[bytes], member: str) -> Array:
 
 
 def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:
-    """Returns the header of a file with one tensor."""
+    """Returns the header of a `.safetensors` file with one tensor."""
     if data_type not in NAMES:
         raise FormatError(f".safetensors has no type {data_type}; use .npy, which stores the raw bytes")
     size = prod(dims) * DTYPES[data_type].itemsize
@@ -353,7 +357,7 @@ def _read(file: IO[bytes], size: int) -> bytes:
 
 
 def _read_record(record: Any) -> tuple[np.dtype[np.generic], tuple[int, ...], int]:  # noqa: ANN401 - untrusted JSON
-    """Returns the type, the dims and the offset of a tensor."""
+    """Returns the type, the dims and the offset of a tensor from its record in the header."""
     try:
         name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
     except (TypeError, KeyError, ValueError):
