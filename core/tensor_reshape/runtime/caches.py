@@ -26,7 +26,8 @@ small objects.
 class RecentCache(dict[Key, Value | None]):
     """A cache in which `cache[key]` returns the value or None. The dict itself is the younger generation of the cache.
 
-    The class is a dict, because a lookup in a dict calls no Python function, and a small call makes several lookups.
+    The class is a dict to save time, because a lookup in a dict calls no Python function, and even a small gRPC call
+    makes several lookups.
     """
 
     __slots__ = ("_bytes", "_max_bytes", "_max_entry_bytes", "_older", "_older_sizes", "_sizes")

@@ -93,7 +93,7 @@ def check_header_size(size: int) -> int:
     The header is the part of a message that does not belong to the elements of its tensor.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     if size > MAX_HEADER_BYTES:
         text = (
@@ -107,7 +107,7 @@ def parse_message(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
     """Parses a message with its generated class.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     try:
         return kind.FromString(raw)
@@ -155,7 +155,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 def read_field(message: bytes, position: int) -> _Field | None:
     """Returns the field at `position`, or None if the field is a group or is invalid.
 
-    The field may end after the end of the message.
+    If the message is incomplete, the returned field may end after the end of the message.
     """
     tag, start = read_varint(message, position)
     wire_type = tag & 7

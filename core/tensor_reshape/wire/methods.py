@@ -50,8 +50,8 @@ class OperationMethod(Method):
     """The method that executes an operation.
 
     Attributes:
-        operation: the operation. In StreamReshape, the name of the method is also the name of the field that begins a
-            tensor.
+        operation: the operation. In StreamReshape, the name of the operation is also the name of the field that begins
+            a tensor.
         number: the number of the operation in InferShape requests.
     """
 
