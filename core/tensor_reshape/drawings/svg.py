@@ -197,8 +197,8 @@ class _Row(NamedTuple):
 class _Grid(NamedTuple):
     """The layout of a drawing.
 
-    The layout has the position and width of each column, the top of each row, the right end, and the number of data
-    boxes.
+    The layout has the position and width of each column, the top of each row, the right end of the last column, and the
+    number of boxes in the row of the input shape.
     """
 
     lefts: list[int]
@@ -262,7 +262,8 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
     # because readers look for them.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    # A page shows the text of a rejection next to the drawing, with line breaks for the width of the page.
+    # A drawing within a page does not contain the text of the rejection, because the page shows this text with its own
+    # line breaks.
     footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)

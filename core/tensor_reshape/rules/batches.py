@@ -52,7 +52,7 @@ def answer_batch(
     """Yields the result or the error of each item.
 
     Args:
-        items: the items of the batch. An item that could not be read is already an error.
+        items: the items of the batch. An item that could not be read is replaced by its error.
         limits: the limits of the server.
         report: the function that is called with the exception if a bug makes the rules fail. If `report` is None, the
             exception is raised.

@@ -105,7 +105,7 @@ class Expression(Product[Symbol]):
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """All factors and divisors. A symbol may occur several times."""
+        """The symbols in all factors and divisors. A symbol may occur several times."""
         return (*self.factors, *self.divisors)
 
     @property

@@ -1,4 +1,4 @@
-"""The supported data types, which have the same names as in the specifications.
+"""Defines the supported data types, which have the same names as in the specifications.
 
 The table `DataType` contains every OpenVINO element type of a fixed size. The data types have the same numbers as in
 the protobuf enum `DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code

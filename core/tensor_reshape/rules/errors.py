@@ -1,4 +1,4 @@
-"""The exceptions of this project, and the permanent reasons of rejected requests.
+"""Defines the exceptions of this project and the permanent reasons of rejected requests.
 
 A rejected request raises the same exception class with the same reason, whether the client or the server detected the
 error. Reasons are part of the API, so a reason is never renamed or removed, and its meaning never changes.
@@ -128,7 +128,7 @@ class TensorReshapeError(Exception):
 
     Attributes:
         request_id: the id of the failed call. The value is None if no call was made. It is also None if you passed no
-            id and the server returned none, such as after a timeout.
+            id and the server returned none, for example after a timeout.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
@@ -149,7 +149,7 @@ class ReshapeError(TensorReshapeError):
         reason: a `Reason`, or a text if a newer server returns a reason that this version does not know.
         field: the path of the wrong field in the request, for example `shape[1]`. The text is empty if no field is
             wrong.
-        metadata: a mapping with the index and the wrong values, as texts. The keys never change. The page "Errors" of
+        metadata: a mapping with the index and the wrong values, as texts. Its keys never change. The page "Errors" of
             the documentation lists the keys of each reason.
         advice: a text that says what Python code can do about the error, or an empty text. `str(error)` is the message,
             followed by this advice.

@@ -175,7 +175,7 @@ def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
     """Returns the error with the accepted values in its message, if these values depend on the query.
 
     Callers use this function only for single local queries, because the search for accepted values may take longer than
-    the query.
+    the query itself.
     """
     if error.reason not in _HINTED:
         return error

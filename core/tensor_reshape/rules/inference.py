@@ -129,7 +129,7 @@ def answer_question(
     Args:
         request: the query.
         limits: the limits of the server.
-        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
+        budget: the steps that finding the result or its error may take. By default, these are MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted. The reason says which rule, and the metadata
@@ -174,7 +174,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
 
     Args:
         unsolved: the query.
-        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
+        budget: the steps that finding the result or its error may take. By default, these are MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted.
@@ -331,7 +331,7 @@ def _solve(question: AnyQuestion, case: ValueCase) -> tuple[tuple[AnyDim, ...], 
     if solution is None:
         return None
     zeros = _find_zeros(case, solution)
-    # The solver bounds only variables. If the data gives bounds for a whole expression, these apply as well.
+    # The solver bounds only variables. If the data gives bounds for a whole expression, these bounds apply as well.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):

@@ -56,7 +56,7 @@ def check_layout(
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
     """Checks that there are enough positions for all elements of a tensor.
 
-    Elements that are repeated by a stride of 0 do not count. This check takes almost no time, so a server can check a
+    Elements that a stride of 0 repeats are counted only once. This check takes almost no time, so a server can check a
     tensor before its bytes arrive. The full check in `check_layout` takes longer: about as long as it takes to read
     each byte.
 

@@ -1,4 +1,4 @@
-"""Limits from the specifications, further limits that a server may set, and the step budget of a search.
+"""Defines the limits of the specifications, the limits that a server may set, and the step budget of a search.
 
 The limit of a search is a number of steps, not of seconds. If a search has used all its steps, it returns the ranges
 that it has found so far. These ranges may be wider than necessary, but they are never wrong. The number of steps is the

@@ -188,8 +188,8 @@ def _read_power(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
     # The code checks the kind of the token and not only its text, because a name in quotes may also be `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
-    # An exponent may follow only a single name. If powers of powers were allowed, a short text could have many more
-    # factors.
+    # An exponent may follow only a single name. If powers of powers were allowed, a short text could produce a huge
+    # number of factors.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
     if factor is None or factor != Product(1, factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None

@@ -1,4 +1,4 @@
-"""A table of the operations, with the properties in which they differ.
+"""Lists the operations, with the properties in which they differ.
 
 `OPERATIONS` contains the three operations that the service executes. `SHAPE_OPERATIONS` also contains the operations
 for which the service only infers shapes.
@@ -25,7 +25,7 @@ InferredShape([0, 4])
 # would slow down each cache lookup.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """The properties of an operation. All operations are defined below.
+    """The properties of an operation. All operations are defined in this module.
 
     Attributes:
         name: the name in the SDK and on the command line.

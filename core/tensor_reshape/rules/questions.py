@@ -1,4 +1,4 @@
-"""Shape queries and their results, fully or partially known."""
+"""Defines shape queries and their results, which may be partially known."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -45,8 +45,8 @@ class Question(NamedTuple, Generic[Shape_co]):
         operation: the operation whose rules apply.
         data: the input dims. Numbers must be Python integers, because numpy's integers overflow. None means that not
             even the rank is known.
-        target: the items of the requested shape. A 0 and a -1 have their special meanings. None means that not even the
-            length of the requested shape is known.
+        target: the items of the requested shape. A 0 and a -1 have the special meanings of rule 2. None means that not
+            even the length of the requested shape is known.
         special_zero: whether a 0 in the target copies a data dim. None means that the request has no value, which is an
             error.
         data_type: the type of the data. None means that the type is not checked.

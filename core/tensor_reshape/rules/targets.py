@@ -75,9 +75,9 @@ class Target(NamedTuple, Generic[Item_co]):
 def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cancel: bool) -> Sequence[int]:
     """Returns the indices of the dims that rule 3 removes from both sides.
 
-    In Reshape-1 with a -1, these are the copies. Reshape-1 computes the -1 after removing the copies, so a copied 0
-    does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide
-    the whole volume by the product of all other items, so they reject this query.
+    If an item is -1, Reshape-1 removes the copied dims. Reshape-1 computes the -1 after removing the copies, so a
+    copied 0 does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph
+    operations divide the whole volume by the product of all other items, so they reject this query.
 
     See the lemma copies-leave in `verification/lemmas.py`.
     """
@@ -158,7 +158,7 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
     if not question.special_zero:
         return _LITERAL
     # If the rank of the data is unknown, the data may have a dim at the index of this 0. A data shape without a dim at
-    # this index is rejected, so it does not matter for the result.
+    # this index is rejected, so it does not affect the result.
     if question.data is not None and index >= len(question.data):
         rank = len(question.data)
         text = f"special_zero copies input dimension {index}, but the input has rank {rank}"

@@ -36,7 +36,8 @@ class RecentCache(dict[Key, Value | None]):
         """Creates an empty cache.
 
         Args:
-            max_bytes: the largest memory of one generation in bytes. Both generations together may use twice as much.
+            max_bytes: the largest memory of one generation in bytes. Both generations together may use twice as much
+                memory.
             max_entry_bytes: the size of the largest entry that is stored.
         """
         super().__init__()

@@ -15,7 +15,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
 
     Args:
         package: the name of the package.
-        homes: the module from which each name is imported.
+        homes: a mapping from each name to the module from which the name is imported.
     """
 
     def resolve_lazy(name: str) -> object:

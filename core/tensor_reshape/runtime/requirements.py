@@ -11,7 +11,7 @@ _CHECKED_BOUNDS = {"tensor-reshape": (">=", "<"), "googleapis-common-protos": ("
 
 
 def describe_unmet_requirements() -> str:
-    """Returns a line with the packages that are missing or too old, and the command that installs them.
+    """Returns a line with the packages that are missing or do not fit, and the command that installs them.
 
     The result is empty if nothing is wrong. Packages of extras are not checked.
     """

@@ -1,4 +1,4 @@
-"""The encoders and decoders of all protobuf messages. The client and the server use the same functions.
+"""Encodes and decodes all protobuf messages. The client and the server use the same functions.
 
 Invariants:
 

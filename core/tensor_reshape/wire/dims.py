@@ -1,7 +1,8 @@
 """Converts dims and shapes between protobuf messages and Python values.
 
 A dim of a kind that this version does not know is rejected and never ignored. Shapes and expressions that exceed their
-limits are rejected before they are read, because reading them would take long. The rules check numbers and names later.
+limits are rejected before they are read, because reading them would take long. The package `rules` checks numbers and
+names later.
 """
 
 from collections.abc import Iterable, Sequence

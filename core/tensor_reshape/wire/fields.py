@@ -57,8 +57,8 @@ def find_payload(
         within: the number of bytes after `begin` in which field 15 must begin. One field is allowed for each 32 bytes.
 
     Returns:
-        The end of the header, the start of the field's content, and the number of fields that were read. The result is
-        None if the message has another form.
+        A tuple of the end of the header, the start of the field's content, and the number of fields that were read. The
+        result is None if the message has another form.
     """
     position = begin
     while position < min(len(message), begin + within):

@@ -34,7 +34,7 @@ _LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_
 
 
 class _DuplicateNameError(ValueError):
-    """An object contains the same name twice."""
+    """A JSON object contains the same name twice."""
 
 
 class _Check(NamedTuple):
@@ -222,7 +222,7 @@ def is_text(value: object) -> bool:
         return False
     try:
         value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except UnicodeEncodeError:  # the text contains half of a surrogate pair
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""A table of the methods of the gRPC service. Clients, servers and encoders use this table.
+"""Lists the methods of the gRPC service, for clients, servers and encoders.
 
 CONTRIBUTING.md explains how to add an operation.
 """

@@ -214,7 +214,7 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
     least = len(kind) + len(_encode_dims(numbers, 0)) + len(tail)
-    # The width of the length field is computed for the largest padding. It therefore suffices for every padding.
+    # The width of the length field is computed for the largest padding, so it suffices for every padding.
     width = len(encode_varint(least + _ALIGNMENT - 1 + payload_bytes))
     missing = -(1 + width + least) % _ALIGNMENT
     tensor = kind + _encode_dims(numbers, missing) + tail

@@ -83,7 +83,7 @@ class ServerInfo:
         version: the version of the server's package.
         limits: the limits of requests and responses.
         operations: for each operation that reshapes data, the ranks and types that the operation accepts.
-        features: the optional features.
+        features: the optional features that the server has.
 
     >>> sorted(client.server_info().operations)
     ['dynamic_reshape', 'reshape', 'static_reshape']

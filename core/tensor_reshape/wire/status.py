@@ -108,7 +108,7 @@ def decode_rejection(code: str, trailing_metadata: Iterable[tuple[str, str | byt
 def encode_brief_rejection(error: ReshapeError) -> Status:
     """Returns the status of an error for a call that can no longer send trailing metadata.
 
-    Instead of the details, the text of the status begins with the reason.
+    Because there are no details, the text of the status begins with the reason.
     """
     return Status(_choose_code(error), clip_text(f"{error.reason}: {error.message}", MAX_MESSAGE_CHARACTERS), ())
 

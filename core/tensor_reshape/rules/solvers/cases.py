@@ -129,22 +129,22 @@ def _solve_empty(case: ValueCase, unknown: set[int], copies: Mapping[int, int | 
     Args:
         case: the query.
         unknown: the variables of the unknown items, which can be 0 only as copies.
-        copies: a mapping from a variable of `unknown` to the variable of the data dim that it would copy. It contains
-            only data dims that may be 0. The value None means that the data dim is not a single variable.
+        copies: a mapping from a variable of `unknown` to the variable of the data dim that it would copy. The mapping
+            contains only data dims that may be 0. The value None means that the data dim is not a single variable.
     """
     system, equation = case.system, case.equation
     sources = {key for key in equation.factors if system.can_be_zero(key)}
     sinks = {key for key in equation.divisors if system.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
         return None
-    # Each variable is examined separately. In this case, both volumes are 0. A variable may therefore have a value
-    # other than 0 only if another data variable and another output variable can be 0. The variable itself may be 0,
-    # because each side of the equation has a variable that can be 0.
+    # Each variable is examined separately. Because both volumes are 0, a variable may have a value other than 0 only if
+    # another data variable and another output variable can be 0. The variable itself may be 0, because each side of the
+    # equation has a variable that can be 0.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
-        # True if another variable can copy a 0, so that the output has a 0 whatever the value of this variable is.
+        # `copied` is true if another variable can copy a 0. The output then has a 0 for any value of this variable.
         copied = any(key not in pair for pair in copies.items())
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
         # If a variable has no possible value, no instance belongs to this case. `solution` then has no range for the
@@ -272,7 +272,7 @@ def solve_for(key: int, case: ValueCase, zeros: Container[int]) -> Expression | 
 
     Args:
         key: the variable.
-        case: the equation. It holds for all instances in which the cancelled factors are not 0.
+        case: the equation. The equation holds for all instances in which the cancelled factors are not 0.
         zeros: the variables that may be 0. The solution must not divide by these variables.
     """
     # If the variable occurs twice in the product, the solution would be a square root, which is not an expression. If a

@@ -203,7 +203,7 @@ class System:
 
         Args:
             monomial: the dim.
-            solution: the ranges of the output variables. If None, the ranges of the query are used.
+            solution: the ranges of the output variables. If `solution` is None, the ranges of the query are used.
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]

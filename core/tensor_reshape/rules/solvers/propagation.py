@@ -17,8 +17,9 @@ Budget: a round of clipping costs two steps, plus two steps for each variable. T
 for each of its factors, because its numbers are longer. For example, x^3 costs six steps. Trying a value costs one
 step, plus the steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
 
-An open variable (see `solvers.equations`) has no upper bound. Its upper end cannot move, and it does not bound other
-variables. If both sides have an open variable, the products can be equal for any values of the other variables.
+An open variable (see `solvers.equations`) has no upper bound. The upper end of its range cannot move, and the variable
+does not bound other variables. If both sides have an open variable, the products can be equal for any values of the
+other variables.
 """
 
 from collections import Counter
@@ -116,7 +117,7 @@ def narrow_ranges(
         ranges: the range of every variable, by its key. Values below 1 are ignored.
         equation: the equation in lowest terms. The product of its factors equals the product of its divisors.
         wanted: the keys of the variables to return.
-        budget: the step budget. Default: a budget of MAX_STEPS steps.
+        budget: the step budget. By default, the budget has MAX_STEPS steps.
     """
     positive = {key: _raise(ranges[key]) for key in {*equation.factors, *equation.divisors, *wanted}}
     if any(own.is_empty for own in positive.values()):
@@ -145,7 +146,7 @@ def narrow_ranges(
 
 
 def _narrow_all(found: dict[int, Range], sides: tuple[Side, Side], budget: StepBudget) -> dict[int, Range] | None:
-    """Narrows the ranges in `found` to the values that have a solution. Both sides have been clipped."""
+    """Narrows the ranges in `found` to the values that have a solution. Both sides have already been clipped."""
     factors = [factor for side in sides for factor in side.factors]
     found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
     if len(factors) > MAX_SEARCHED:

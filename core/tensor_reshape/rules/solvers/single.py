@@ -173,8 +173,8 @@ def _is_independent(dim: Dim, bases: list[Hashable]) -> bool:
     if symbol is None or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     # If a symbol occurs in two dims, the number of elements contains the square of the symbol. If a symbol and its dim
-    # have different bounds, the bounds must be intersected. A sum may have bounds or divisors of its own. Queries with
-    # one of these problems are left to the general solver.
+    # have different bounds, the bounds must be intersected. If a name is a sum, the sum may imply a lower bound or a
+    # divisor of the dim. Queries with one of these problems are left to the general solver.
     factor, base, least = read_multiple(symbol.name)
     if base in bases or factor > 1 or least > low:
         return False
@@ -222,8 +222,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> tuple[Any
     found = _multiply_bounds(above, bounds, below)
     # the code uses a list, because a generator is slower for one or two items
     may_be_empty = 0 in [bound.min for bound in bounds]
-    # In this case, the quotient of a tensor with elements is never a valid dim, so the rules accept only empty tensors,
-    # whose quotient is 0. If the tensor cannot be empty, the general solver rejects the query.
+    # If `found` contains no valid dim, the rules accept only empty tensors, whose quotient is 0. If the tensor cannot
+    # be empty, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
         return (0,) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)

@@ -44,7 +44,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 
     Args:
         ranges: the ranges of the variables, each at least 1.
-        constant: the divisor of their product.
+        constant: the number by which the product of the variables is divided.
         budget: the step budget.
 
     Returns:
