@@ -148,10 +148,10 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         return kind.of(reason, message, "data_from", value=data_from, index=index)
 
     if not 0 <= data_from < index:
-        message = f"data_from is {data_from}; item {index} needs the output of an earlier one"
+        message = f"data_from is {data_from}; item {index} can only use the output of an earlier item"
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     if request.question.data is not None:
-        message = f"item {index} has an input shape of its own and the output of item {data_from}"
+        message = f"item {index} has an input shape, so it cannot also use the output of item {data_from}"
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     output = outputs[data_from]
     if output is None:

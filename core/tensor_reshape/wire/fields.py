@@ -97,7 +97,8 @@ def check_header_size(size: int) -> int:
     """
     if size > MAX_HEADER_BYTES:
         text = (
-            f"the message has {size} or more bytes in addition to its tensor's; at most {MAX_HEADER_BYTES} are allowed"
+            f"the message has {size} or more bytes, not counting those of its tensor; "
+            f"at most {MAX_HEADER_BYTES} are allowed"
         )
         raise LimitError.of(Reason.HEADER_TOO_LARGE, text, size=size, limit=MAX_HEADER_BYTES)
     return size
