@@ -11,8 +11,8 @@ exact integers.
    is an output dim. If special_zero is true, an item may be a 0, which copies the data dim at the same index. One item
    may be -1. Any other item is rejected.
 
-3. The -1 becomes V / P. P is the product of all other items. In P, each 0 that copies a dim is replaced by that dim.
-   Reshape-1 first removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not an
+3. The -1 becomes V / P. P is the product of all items except the -1. In P, each 0 that copies a dim is replaced by that
+   dim. Reshape-1 first removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not an
    integer, or if V / P exceeds 2^63 - 1.
 
 4. The volume of the output must equal the volume of the data.

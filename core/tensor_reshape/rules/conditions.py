@@ -44,7 +44,7 @@ class Condition(NamedTuple):
         kind: the relation.
         left: a product of dimensions, which may be only a number. If the condition is a range, this product may also
             have divisors.
-        right: the product that is compared with `left`. It is None if the condition is a range.
+        right: the product that is compared with `left`. None means that the condition is a range.
         min: the lower end of a range. None means that the range has no lower end.
         max: the upper end of a range. None means that the range has no upper end.
         unless_zero: a product of dimensions. If this product is 0, the tensor is empty, and the condition does not

@@ -74,7 +74,7 @@ MAX_STEPS = 4000
 
 
 class StepBudget:
-    """The remaining steps for one query, or for the items of a batch one after another.
+    """The steps that remain for one query, or for the items of a batch one after another.
 
     Each budget is used by only one thread.
 

@@ -147,7 +147,7 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
     Args:
         volume: the volume, at least 1.
         near: the number, which does not divide the volume.
-        dims: the dims whose product is the volume. They help to find large factors of the volume.
+        dims: the dims whose product is the volume. These dims help to find large factors of the volume.
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)

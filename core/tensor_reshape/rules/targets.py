@@ -76,7 +76,7 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
     """Returns the indices of the dims that rule 3 removes from both sides.
 
     If an item is -1, Reshape-1 removes the copied dims. Reshape-1 computes the -1 after removing the copies, so a
-    copied 0 does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph
+    copied dim of 0 does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph
     operations divide the whole volume by the product of all other items, so they reject this query.
 
     See the lemma copies-leave in `verification/lemmas.py`.

@@ -1,7 +1,6 @@
 """Finds out whether an address in gRPC's notation is local.
 
-The module does not resolve host names. Of all host names, only the well-known names of the loopback interface count as
-local.
+The module does not resolve host names. Only the well-known names of the loopback interface count as local host names.
 """
 
 import ipaddress

@@ -87,7 +87,7 @@ def _mask_word(data_type: DataType) -> int:
 
 
 def _list_shifts(data_type: DataType) -> list[int]:
-    """Returns the two shifts, or the one shift, that pack or unpack the elements of a word.
+    """Returns the one or two shifts that pack or unpack the elements of a word.
 
     The distance between neighbouring elements is `bits` in a packed byte and 8 bits in a word. To pack or unpack a
     word, the element at index i therefore moves by i steps of `8 - bits` bits. A shift by one step and a shift by two

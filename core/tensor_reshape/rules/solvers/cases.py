@@ -179,15 +179,15 @@ def _solve_cancelled_zeros(case: ValueCase, inferred: int) -> Solution | None:
     M, 6] -> [?, ?, -1] with special_zero, whose output items are called u, v and x here. If u and v are lengths, the
     equation is N * M * 6 = u * v * x. If u copies N and N is 0, the equation is M * 6 = v * x. If v also copies M and M
     is 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
-    reject a -1 next to a copied 0, so they have no such cases.
+    reject a -1 next to a copied dim of 0, so they have no such cases.
 
     See the lemma copies-leave in `verification/lemmas.py`.
     """
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
         return case.keep_ranges()
-    # The case without a copied 0 is solved first, because this common case should use the step budget before the rare
-    # cases.
+    # The case without a copied dim of 0 is solved first, because this common case should use the step budget before the
+    # rare cases.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
     for subset in chain.from_iterable(combinations(copies, size) for size in range(1, len(copies) + 1)):

@@ -1,9 +1,9 @@
 """Lists the conditions that an instance of a query must satisfy to be accepted.
 
 Every accepted instance has equal volumes, so `a * L = b * R` holds, where L and R are products of variables. A -1 is a
-quotient. It exists if every factor of its divisor is at least 1, and if the divisor divides the dividend. An expected
-shape adds equalities and ranges of output dims. These requirements are called *facts*. `solvers.facts` brings each fact
-into its normal form, and this module lists the facts and the conditions.
+quotient. This quotient exists if every factor of its divisor is at least 1, and if the divisor divides the dividend. An
+expected shape adds equalities and ranges of output dims. These requirements are called *facts*. `solvers.facts` brings
+each fact into its normal form, and this module lists the facts and the conditions.
 
 If the target has no unknown items, an instance is accepted exactly if it satisfies the conditions. If an item is
 unknown, it may have any value, so the equation only requires that the product of the other items divides the volume of

@@ -103,7 +103,7 @@ class Monomial(NamedTuple):
 
     Attributes:
         dim: the dim as it is written in the query.
-        product: the product of variables. The values of the variables in its divisor are never 0.
+        product: the product of variables. The variables in the divisor of this product are never 0.
         variable: the key of the variable, if the dim is a single variable; None for a number or an expression.
     """
 

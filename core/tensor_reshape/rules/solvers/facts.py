@@ -95,7 +95,7 @@ class Implied(NamedTuple):
         return key in self.lows or key in self.positive or key in self.known
 
     def make_divisible(self, found: Found) -> bool:
-        """Whether an equality implies that the number of this condition divides its product."""
+        """Whether an equality among the conditions implies that a product is divisible by the number in `found`."""
         _, left, number, right = found.quotient
         return not right and any(step % number == 0 and own <= Counter(left) for step, own in self.multiples)
 
@@ -181,7 +181,7 @@ def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
 
 
 def _list_multiples(found: Found) -> Iterator[tuple[int, Counter[int]]]:
-    """Yields each product of an equality that is a multiple of the number on the other side, with this number.
+    """Yields each number that divides a product because of an equality, and the product.
 
     See the lemma equal-to-a-multiple in `verification/lemmas.py`.
     """

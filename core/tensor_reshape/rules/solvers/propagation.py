@@ -17,9 +17,9 @@ Budget: a round of clipping costs two steps, plus two steps for each variable. T
 for each of its factors, because its numbers are longer. For example, x^3 costs six steps. Trying a value costs one
 step, plus the steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
 
-An open variable (see `solvers.equations`) has no upper bound. The upper end of its range cannot move, and the variable
-does not bound other variables. If both sides have an open variable, the products can be equal for any values of the
-other variables.
+An open variable (see `solvers.equations`) has no upper bound. The upper end of an open range cannot move, and an open
+variable does not bound other variables. If both sides have an open variable, the products can be equal for any values
+of the other variables.
 """
 
 from collections import Counter
