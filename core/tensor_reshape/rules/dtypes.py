@@ -110,7 +110,7 @@ INTEGERS = frozenset(
 """The types i8 to i64 and u8 to u64, which a shape tensor of Reshape-1 may have."""
 
 NOT_IN_ONNX = frozenset({DataType.U1, DataType.U3, DataType.U6, DataType.NF4})
-"""The types that are no data types of ONNX tensors."""
+"""The types that ONNX tensors do not support."""
 
 GRAPH_FLOATS = frozenset({DataType.F32, DataType.F16, DataType.BF16})
 """The data types of the oneDNN Graph specification. A float type that is added to `DataType` later does not belong to

@@ -16,7 +16,7 @@ GRAPH_MAX_RANK = 12
 """The largest rank that oneDNN supports (DNNL_MAX_NDIMS)."""
 
 MAX_RANK = 64
-"""The largest rank that numpy supports. A server's rank limit for Reshape-1 has this default and this maximum."""
+"""The largest rank that numpy supports. A server's own rank limit has this default and this maximum."""
 
 MAX_HEADER_BYTES = 64 * 1024
 """The largest message, not counting its tensor bytes.

@@ -85,8 +85,10 @@ ONNX_RESHAPE = Operation(
     max_rank=None,
     copies_cancel=False,
 )
-"""The operator Reshape of ONNX, opsets 5 to 25, for shape inference only. `special_zero` is the opposite of its
-attribute `allowzero`. ONNX divides the number of elements by all other dims, so a copied 0 makes a -1 impossible.
+"""The operator Reshape of ONNX, opsets 5 to 25, for shape inference only.
+
+`special_zero` is the opposite of its attribute `allowzero`. ONNX divides the number of elements by all other dims, so a
+copied dim of 0 makes a -1 impossible.
 """
 
 OPERATIONS: dict[str, Operation] = {

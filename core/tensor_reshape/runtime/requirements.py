@@ -7,7 +7,7 @@ from importlib.util import find_spec
 # Generated code cannot be imported if protobuf is older than the generator of the code, or two major versions newer.
 # The metadata of googleapis-common-protos also excludes newer versions of protobuf that work.
 _CHECKED_BOUNDS = {"tensor-reshape": (">=", "<"), "googleapis-common-protos": (">=",)}
-"""The packages with generated code, and the bounds of their requirement of protobuf that are checked."""
+"""The packages with generated code, and the operators of the bounds for protobuf that are checked."""
 
 
 def describe_unmet_requirements() -> str:

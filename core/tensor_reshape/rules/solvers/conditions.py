@@ -53,7 +53,7 @@ NO_CONDITIONS = Conditions((), sufficient=True)
 """The conditions of a query that accepts every instance."""
 
 _FREE = {Kind.INFERRED, Kind.UNKNOWN}
-"""The kinds of items that are not factors of the other volume."""
+"""The kinds of items with free values, which can make the volumes equal."""
 
 
 def list_conditions(question: AnyQuestion, case: ValueCase) -> Conditions:

@@ -34,7 +34,7 @@ _Ends: TypeAlias = dict[int, tuple[int, int]]
 """A mapping from a product of divisors to the smallest and the largest product of quotients."""
 
 _Pairs: TypeAlias = Sequence[tuple[int, int]]
-"""Pairs of the product of the divisors of earlier variables, and the divisor of a variable."""
+"""Pairs of two numbers: the product of the divisors of earlier variables, and the divisor of a variable."""
 
 
 def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -> Range | None:
