@@ -62,7 +62,7 @@ MESSAGES = {
         "as 4*C or N/2; put any other name in quotes: 'my dim'"
     ),
     Reason.SYMBOL_CONFLICT: "N has no possible value: its bounds in the query give 5 to 3",
-    Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 needs the output of an earlier one",
+    Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 can only use the output of an earlier item",
     Reason.BATCH_DEPENDENCY_FAILED: "the input is the output of item 0, and item 0 was rejected",
     Reason.INTERNAL_ERROR: "internal error",
     Reason.MODEL_UNKNOWN: (
@@ -81,7 +81,7 @@ MESSAGES = {
     Reason.RANK_LIMIT_EXCEEDED: "data.dims has 65 items; this server takes up to 64",
     Reason.OUTPUT_TOO_LARGE: "the output has 2097152 bytes; this server allows up to 1048576",
     Reason.HEADER_TOO_LARGE: (
-        "the message has 70005 or more bytes in addition to its tensor's; at most 65536 are allowed"
+        "the message has 70005 or more bytes, not counting those of its tensor; at most 65536 are allowed"
     ),
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     Reason.TENSOR_TOO_LARGE: (

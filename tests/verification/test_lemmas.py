@@ -13,13 +13,13 @@ from tensor_reshape import rules
 from verification.lemmas import LEMMAS, Claims, Lemma, Verdict, declare, prove, state
 
 PACKAGE = "tensor_reshape.rules"
-NAMED = re.compile(r"^ *Lemmas?: ([\w, \n-]+)\.$", re.MULTILINE)
+NAMED = re.compile(r"^ *See the lemmas? ([\w, \n-]+)\s+in\s+`verification/lemmas\.py`\.$", re.MULTILINE)
 ROOT = Path(__file__).parents[2]
 
 
 def find_names(text: str) -> Iterator[str]:
     """Yields the lemmas in a docstring."""
-    return (name.strip() for match in NAMED.finditer(text) for name in match[1].split(","))
+    return (name for match in NAMED.finditer(text) for name in re.split(r",\s+|\s+and\s+", match[1]))
 
 
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)

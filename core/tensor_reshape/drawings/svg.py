@@ -1,17 +1,17 @@
 """Draws the results of shape queries and the reasons of rejections.
 
 In a drawing, the input shape, the requested shape and the output shape are rows of boxes, and lines show the origin of
-each dim. A drawing has three kinds of lines. A solid line leads from an input dim to the output dim that it becomes
-(`explanations`). If a group has several dims, the lines of the group meet in a dot. A dashed line leads from an input
-dim to the 0 that copies it. A line of the third kind leads from each item of the requested shape to the output dim
-below it. The equation at the bottom of a drawing is that of rules 3 and 4. In this equation, the copied dims, which
-these rules remove from both sides, are struck out.
+each dim. A drawing has three kinds of lines. A solid line from the first row to the second row leads from an input dim
+to the item of the output dim that it becomes. If several neighbouring dims are merged or split, their lines meet in a
+dot. A dashed line leads from an input dim to the 0 that copies it. A solid line from the second row to the third row
+leads from an item of the requested shape to the output dim below it. Below the rows of an answer, a drawing shows the
+equation of rules 3 and 4. Copied dims are struck out if these rules remove them from both sides of the equation.
 
-Invariants: a drawing shows the results of `targets` and `explanations`. The same query has the same
-drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file.
-Colour is never the only sign of a piece of information. For any text, unprintable characters are escaped, and special
-characters of XML become entities. Colours are written as attributes, so a page with a strict content security policy
-shows them, and the page's style sheet may set other colours by the classes of the elements.
+Invariants: the content of a drawing comes from the modules `targets` and `explanations`. The same query has the same
+drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file. No
+information is expressed only by a colour. In all texts, unprintable characters are escaped, and special characters of
+XML become entities. Colours are written as attributes, so a page with a strict content security policy shows them. The
+style sheet of the page may set other colours by the classes of the elements.
 """
 
 import re
@@ -84,7 +84,7 @@ If a notebook puts the drawing into its page, the style sheet applies to drawing
 
 
 class Span(NamedTuple):
-    """A part of a line of text.
+    """A piece of a line of text, which is drawn in one style.
 
     Attributes:
         text: the text without XML escapes.
@@ -103,7 +103,7 @@ def escape_text(text: str) -> str:
 
 
 def count_cells(text: str) -> int:
-    """Returns the number of columns of a text in a fixed-width font."""
+    """Returns the number of columns that a text takes in a fixed-width font."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
@@ -119,7 +119,7 @@ def clip_label(text: str) -> str:
 def draw_text(
     place: tuple[float, float], spans: Sequence[Span], anchor: str = "start", *, is_small: bool = False
 ) -> str:
-    """Returns a line of text."""
+    """Returns one line of text as an SVG element."""
     size = _SMALL_SIZE if is_small else _TEXT_SIZE
     inside = "".join(_draw_span(span) for span in spans)
     x, y = place
@@ -155,7 +155,7 @@ def draw_dot(place: tuple[int, int]) -> str:
 
 
 def draw_title(text: str) -> str:
-    """Returns the title of an element, for screen readers and as a tooltip."""
+    """Returns a `<title>` element, which screen readers read aloud and browsers show as a tooltip."""
     return f"<title>{escape_text(text)}</title>"
 
 
@@ -187,7 +187,7 @@ class _Box(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row of boxes. An error refers to this row by the request field `field`."""
+    """A row of boxes for one shape. Errors about this shape name the request field `field`."""
 
     name: str
     field: str
@@ -197,8 +197,8 @@ class _Row(NamedTuple):
 class _Grid(NamedTuple):
     """The layout of a drawing.
 
-    The layout has the position and width of each column, the top of each row, the right end, and the number of data
-    boxes.
+    The layout has the position and width of each column, the top of each row, the right end of the last column, and the
+    number of boxes in the row of the input shape.
     """
 
     lefts: list[int]
@@ -223,9 +223,9 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
     Args:
         question: the query.
         answer: the answer to the query, with or without explanations.
-        is_standalone: whether the drawing will be a file of its own. Only a drawing in its own file has a style sheet,
-            with a background and with colours for light and dark schemes. The content security policy of a page may
-            forbid style sheets.
+        is_standalone: whether the drawing will be a file of its own. A drawing in its own file has a style sheet, which
+            sets the background and the colours for light and dark schemes. A drawing within a page has no style sheet,
+            because the content security policy of the page may forbid one.
     """
     target = _read_items(question, answer.dims)
     rows = [*_list_rows(question, target), _Row("output shape", "", _make_boxes(answer.dims))]
@@ -262,17 +262,18 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
     # because readers look for them.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    # A page shows the text of a rejection next to the drawing, with line breaks for the width of the page.
+    # A drawing within a page does not contain the text of the rejection, because the page shows this text with its own
+    # line breaks.
     footer = _write_rejection(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: rejected, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
 def draw_explained(question: AnyQuestion, error: ReshapeError) -> str:
-    """Draws a rejection as a file of its own, with accepted values.
+    """Draws a rejection with the accepted values, as a drawing in its own file.
 
-    If the rejection has no explanation, the rules are applied to the query again. Their explanation is used if they
-    reject the query for the same reason.
+    If the rejection has no explanation, this function applies the rules to the query again. It uses the new explanation
+    if the new rejection has the same reason and the same field.
     """
     try:
         if "accepted" not in error.metadata:
@@ -291,11 +292,14 @@ def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list
 
 
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:
-    """Returns the target. The result is None if the number of items is unknown, or if the output contradicts them."""
+    """Returns the requested shape.
+
+    The result is None if its length is unknown, or if the output contradicts its items.
+    """
     if question.target is None:
         return None if output is None else read_target(question, [None] * len(output))
     target = read_target(question, question.target[:MAX_RANK])
-    # A server of another project may return any shape.
+    # A server of another project may return a shape that contradicts the items.
     is_contradicted = output is not None and (target.rejection is not None or len(target.dims) != len(output))
     return None if is_contradicted else target
 
@@ -306,7 +310,7 @@ def _describe(question: AnyQuestion) -> str:
 
 
 def _list_rows(question: AnyQuestion, target: Target[AnyDim] | None) -> list[_Row]:
-    """Returns the rows that every drawing has: the data, and the target with the kinds of its items."""
+    """Returns the first two rows of a drawing: the input shape, and the requested shape with the kinds of its items."""
     items = target.dims if question.target is None and target is not None else question.target
     boxes = _make_boxes(items)
     # After a rejection, `target.kinds` has only the kinds of the items before the invalid item.
@@ -334,7 +338,7 @@ def _show_bounds(dim: AnyDim) -> str:
 
 
 def _mark_wrong(row: _Row, field: str) -> _Row:
-    """Returns the row. The boxes of the items that a rejection names are marked."""
+    """Returns the row, in which the boxes of the rejected items are marked."""
     match = _WRONG_FIELD.search(field)
     if match is None or match[1] != row.field:
         return row
@@ -362,9 +366,9 @@ def _lay_out(rows: Sequence[_Row]) -> _Grid:
 def _find_shown_groups(
     question: AnyQuestion, answer: ShapeAnswer, target: Target[AnyDim] | None
 ) -> list[tuple[list[int], list[int]]]:
-    """Returns, for each group, the columns of its data dims and the columns of its output dims.
+    """Returns the columns of the data dims and the columns of the output dims in each group.
 
-    A scalar and an unknown rank have column 0.
+    A scalar and a shape of unknown rank are drawn in column 0.
     """
     data, output = question.data or (), answer.dims or ()
     if question.data is None or answer.dims is None:
@@ -377,7 +381,7 @@ def _find_shown_groups(
 def _draw_groups(
     groups: Iterable[tuple[list[int], list[int]]], target: Target[AnyDim] | None, grid: _Grid
 ) -> Iterable[str]:
-    """Yields the lines from the data dims to the dims that they become."""
+    """Yields the lines from the data dims to the items of the output dims that they become."""
     for below, above in groups:
         starts = [grid.find_bottom(column, 0) for column in below]
         ends = [(grid.find_top(column, 1), _find_style(target, column)) for column in above]
@@ -394,7 +398,7 @@ def _draw_groups(
 def _draw_copies(target: Target[AnyDim] | None, kept: Collection[int], grid: _Grid) -> Iterable[str]:
     """Yields a line from each copied data dim to the item that copies it.
 
-    Copies in `kept` are left out, because they already have a line.
+    Copies whose index is in `kept` are left out, because they already have a solid line.
     """
     for index in () if target is None else target.copied:
         if index not in kept:
@@ -414,7 +418,7 @@ def _find_style(target: Target[AnyDim] | None, column: int) -> str:
 
 
 def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Sequence[AnyDim]) -> list[Span]:
-    """Returns the equation of the -1. Without a -1, returns the equation of the numbers of elements."""
+    """Returns the equation that computes the -1. Without a -1, the equation compares the numbers of elements."""
     left = _multiply(data, target.cancelled)
     inferred = target.inferred
     if inferred is None:
@@ -471,7 +475,7 @@ def _draw_row(row: _Row, number: int, grid: _Grid) -> Iterable[str]:
 
 
 def draw_question(request: ShapeRequest, infer: Callable[[ShapeRequest], ShapeAnswer]) -> str:
-    """Returns the drawing of the answer, or of the rejection of the query, as SVG.
+    """Returns a drawing of the answer to a query, or of the rejection of the query, as SVG.
 
     Args:
         request: the query.
@@ -490,7 +494,10 @@ def draw_question(request: ShapeRequest, infer: Callable[[ShapeRequest], ShapeAn
 
 
 def _concerns_query(error: ReshapeError) -> bool:
-    """Whether the same query would be rejected again. A call is STALLED if its client is gone."""
+    """Whether the error is about the query, which would be rejected again.
+
+    STALLED is about the client or the network.
+    """
     if isinstance(error, LimitError):
         return isinstance(error.reason, Reason) and not (error.reason.is_retryable or error.reason is Reason.STALLED)
     return isinstance(error, InvalidRequestError)

@@ -1,9 +1,9 @@
 """This package contains the rules of the operations as pure functions, which use only the standard library.
 
-If the data shape and the target of a query are known, five rules are checked in this order. The docstring of
-`inference` describes the order of the checks for all other queries. In the rules, V is the volume, which is the number
-of elements of the data. V is the product of the dims of the data, or 1 for a scalar. All arithmetic uses exact
-integers.
+If the data shape and the target of a query consist of numbers, the five rules below are checked in this order. The
+docstring of `inference` describes the order of the checks for all other queries. In the rules, V is the volume, which
+is the number of elements of the data. V is the product of the dims of the data, or 1 for a scalar. All arithmetic uses
+exact integers.
 
 1. The data type, special_zero, the ranks and the dims must be valid.
 
@@ -11,9 +11,9 @@ integers.
    is an output dim. If special_zero is true, an item may be a 0, which copies the data dim at the same index. One item
    may be -1. Any other item is rejected.
 
-3. The -1 becomes V / P. P is the product of all other items, in which each copied 0 is replaced by the dim that it
-   copies. Reshape-1 first removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not
-   an integer, or if V / P exceeds 2^63 - 1.
+3. The -1 becomes V / P. P is the product of all items except the -1. In P, each 0 that copies a dim is replaced by that
+   dim. Reshape-1 first removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not an
+   integer, or if V / P exceeds 2^63 - 1.
 
 4. The volume of the output must equal the volume of the data.
 

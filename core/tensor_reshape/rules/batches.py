@@ -1,12 +1,12 @@
 """Batches of queries.
 
-An item of a batch is an independent query, or a query whose data is the output of an earlier item.
+An item of a batch is an independent query, or a query whose input shape is the output shape of an earlier item.
 
 All items of a batch share one step budget, and each item adds the same number of steps to the budget. If a batch
 contains many hard items, later results may have wider ranges than necessary, but are never wrong. If an item uses an
-earlier output as its data, the copied shape costs additional steps. A reference to an earlier output takes only a few
-bytes of the request, so the size of the request does not limit the copied shapes. The item is rejected if too few steps
-are left for the copied shape.
+earlier output as its input shape, copying this shape costs additional steps. A reference to an earlier output takes
+only a few bytes of the request, so the size of the request does not limit the copied shapes. The item is rejected if
+too few steps are left for copying.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ RESERVE_STEPS = 1024 * ITEM_STEPS
 """The steps that a batch has before its first item, so that several hard items may follow each other."""
 
 # If an item of a batch uses the output of an earlier item, each output dim that is not a number costs this many steps
-# of the budget, and each symbol in it costs as many.
+# of the budget. Each symbol in these dims costs the same number of steps.
 _LINK_STEPS = 8
 
 
@@ -38,8 +38,8 @@ class BatchItem(NamedTuple):
 
     Attributes:
         request: the query.
-        data_from: the index of the earlier item whose output is the data of this query. None means that the query
-            contains its own data shape.
+        data_from: the index of the earlier item whose output shape is the input shape of this query. None means that
+            the query contains its own data shape.
     """
 
     request: ShapeRequest
@@ -52,10 +52,10 @@ def answer_batch(
     """Yields the result or the error of each item.
 
     Args:
-        items: the items of the batch. An item that could not be read is already an error.
+        items: the items of the batch. An item that could not be read is replaced by its error.
         limits: the limits of the server.
-        report: the function that is called if the rules fail with a bug. None means that the exception of the bug is
-            raised.
+        report: the function that is called with the exception if a bug makes the rules fail. If `report` is None, the
+            exception is raised.
     """
     outputs: list[_Output | None] = []
     explanations = _Reserve()
@@ -69,14 +69,14 @@ def answer_batch(
 
 
 class _Reserve:
-    """The steps of a batch, from which each item gets the steps of `budget`."""
+    """The step budget of a batch. The attribute `budget` contains the steps of the current item."""
 
     def __init__(self, explanations: StepBudget | None = None) -> None:
         self.budget = StepBudget(0, explanations)
         self._steps, self._granted = RESERVE_STEPS, 0
 
     def grant(self) -> None:
-        """Takes the unused steps back, and gives steps to the next item."""
+        """Takes back the steps that the last item has not used, and gives steps to the next item."""
         # the value of `budget.left` is negative if the last step exceeded the budget
         self._steps += ITEM_STEPS - (self._granted - self.budget.left)
         # An item of a batch may not use more steps than a single query, even if earlier items did not use all their
@@ -87,7 +87,7 @@ class _Reserve:
 def answer_light_item(
     item: BatchItem | ReshapeError, limits: Limits = DEFAULT_LIMITS
 ) -> ShapeAnswer | ReshapeError | None:
-    """Returns the result that `answer_batch` has for an item, or None if finding it may take long.
+    """Returns the result that `answer_batch` has for an item, or None if finding the result may take long.
 
     An item takes long if it needs a search, an explanation or the output of an earlier item.
     """
@@ -103,10 +103,10 @@ def answer_light_item(
 
 
 def reject_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
-    """Returns the error for an item whose query met a bug in the rules. The error contains no details of the bug.
+    """Returns the error for an item that failed because of a bug. The error contains no details of the bug.
 
     Raises:
-        Exception: the unexpected exception of a query, if `report` is None.
+        Exception: the exception that the bug has caused, if `report` is None.
     """
     if report is None:
         raise bug
@@ -148,10 +148,10 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         return kind.of(reason, message, "data_from", value=data_from, index=index)
 
     if not 0 <= data_from < index:
-        message = f"data_from is {data_from}; item {index} needs the output of an earlier one"
+        message = f"data_from is {data_from}; item {index} can only use the output of an earlier item"
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     if request.question.data is not None:
-        message = f"item {index} has an input shape of its own and the output of item {data_from}"
+        message = f"item {index} has an input shape, so it cannot also use the output of item {data_from}"
         raise reject(Reason.BATCH_REFERENCE_INVALID, message)
     output = outputs[data_from]
     if output is None:
@@ -162,8 +162,8 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"too many items use the output of item {data_from}, which has many unknown dimensions"
         raise reject(Reason.BATCH_TOO_LARGE, message, LimitError)
-    # If the batch item gives a data type, it is used instead of the type of the earlier output, because the caller
-    # expects a check of it.
+    # If the batch item has a data type of its own, this type is used instead of the type of the earlier output, because
+    # the caller expects that it is checked.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

@@ -1,9 +1,9 @@
-"""Conditions: requirements that a reshape has for its inputs, in addition to the declared bounds.
+"""Conditions are requirements of a reshape for its dims, in addition to the bounds that the query declares.
 
 A condition compares products of dims. A dim without a name is called by its position, such as `data[0]` or `shape[2]`.
 If a symbol of the query already has that name, an apostrophe is added to the position.
 
-Invariant: an instance that the operation accepts satisfies every condition.
+Invariant: concrete shapes that the operation accepts satisfy every condition.
 """
 
 import re
@@ -20,7 +20,7 @@ _POSITION = re.compile(r"(?:data|shape|expected_shape)\[[0-9]+\]'*")
 
 
 class ConditionKind(Enum):
-    """The kind of a condition.
+    """The kind of a condition, which is an equality, a divisibility or a range.
 
     >>> shape = client.infer_shape(["batch", 6], [4, -1], special_zero=False)
     >>> [condition.kind for condition in shape.conditions]
@@ -44,12 +44,13 @@ class Condition(NamedTuple):
         kind: the relation.
         left: a product of dimensions, which may be only a number. If the condition is a range, this product may also
             have divisors.
-        right: the product that is compared with `left`. None if the condition is a range.
+        right: the product that is compared with `left`. None means that the condition is a range.
         min: the lower end of a range. None means that the range has no lower end.
         max: the upper end of a range. None means that the range has no upper end.
-        unless_zero: the condition does not apply if this product is 0. If this product is 0, the tensor is empty. None
-            means that the condition always applies.
-        rule: the number of the rule that requires the condition, as in `tensor_reshape.rules`.
+        unless_zero: a product of dimensions. If this product is 0, the tensor is empty, and the condition does not
+            apply. None means that the condition always applies.
+        rule: the number of the rule that requires the condition. The docstring of `tensor_reshape.rules` lists the
+            rules.
         item: the part of the query that requires the condition, such as `shape[1]`.
 
     >>> shape = client.infer_shape(["batch", 16, 4, 4], [1, 256], special_zero=False)
@@ -80,7 +81,7 @@ class Condition(NamedTuple):
 
     @property
     def unless_empty(self) -> bool:
-        """Whether the condition holds only for tensors with elements."""
+        """Whether the condition applies only to tensors with elements."""
         return self.unless_zero is not None
 
     @property
@@ -142,7 +143,7 @@ def _multiply(product: Expression, values: Mapping[str, int]) -> tuple[int, int]
 def list_declared(
     data: Sequence[AnyDim] | None, target: Sequence[AnyDim] | None, expected: Sequence[AnyDim] | None
 ) -> dict[str, Interval]:
-    """Returns the bounds that a query declares for its dims, by the name or position of the dim."""
+    """Returns a mapping from names and positions of dims to the bounds that a query declares for these dims."""
     sides = (("data", data or ()), ("shape", target or ()), ("", expected or ()))
     declared: dict[str, Interval] = {}
     for _, dims in sides:

@@ -81,11 +81,11 @@ class Symbol(NamedTuple):
 
 
 class Expression(Product[Symbol]):
-    """An expression equal to `coefficient * product(factors) / (divisor * product(divisors))`, without a remainder.
+    """The expression `coefficient * product(factors) / (divisor * product(divisors))`, whose value is an integer.
 
     Attributes:
         coefficient: the numeric factor, at least 1.
-        factors: the symbols that are multiplied, ordered by name. A symbol is repeated for each power of it.
+        factors: the symbols that are multiplied, ordered by name. The symbol of a square occurs twice.
         divisor: the numeric divisor, at least 1.
         divisors: the symbols in the divisor, in the same form as `factors`. The values of these symbols are never 0.
 
@@ -95,7 +95,7 @@ class Expression(Product[Symbol]):
 
     __slots__ = ()
 
-    # `Product` already has these fields. Tools that inspect the class at run time read their types here.
+    # `Product` already has these fields. Tools that inspect the class at run time read the types of the fields here.
     factors: tuple[Symbol, ...]
     divisors: tuple[Symbol, ...]
 
@@ -105,7 +105,7 @@ class Expression(Product[Symbol]):
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """All factors and divisors. A symbol may occur several times."""
+        """The symbols in all factors and divisors. A symbol may occur several times."""
         return (*self.factors, *self.divisors)
 
     @property
@@ -115,7 +115,7 @@ class Expression(Product[Symbol]):
         return self.factors[0] if is_single else None
 
     def evaluate(self, values: Mapping[str, int]) -> int | None:
-        """Returns the value of the expression for the values of its names, or None if that is not a whole number."""
+        """Returns the value of the expression for these values of its names, or None if it is not a whole number."""
         above = self.coefficient * prod(values[symbol.name] for symbol in self.factors)
         below = self.divisor * prod(values[symbol.name] for symbol in self.divisors)
         return above // below if below and above % below == 0 else None
@@ -185,7 +185,7 @@ def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
 def make_expression(
     coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
 ) -> Expression:
-    """Returns an expression and orders its symbols by name. The caller must already have cancelled common factors."""
+    """Returns an expression, with its symbols ordered by name. The caller has already cancelled common factors."""
     return Expression(coefficient, _sort(factors), divisor, _sort(divisors))
 
 
@@ -219,7 +219,7 @@ def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
 
 
 def read_unknown(dims: tuple[AnyDim, ...] | None) -> tuple[AnyDim, ...] | None:
-    """Returns the shape of an input or output in which -1 became None. In a requested shape, -1 has another meaning."""
+    """Returns an input or output shape with None instead of each -1. In a requested shape, -1 has another meaning."""
     return tuple([None if dim == -1 else dim for dim in dims]) if dims is not None and -1 in dims else dims
 
 
@@ -266,7 +266,7 @@ def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
     """Returns `dims` if each of them is from 0 to 2^63 - 1.
 
     Raises:
-        InvalidRequestError: DIM_OUT_OF_RANGE.
+        InvalidRequestError: the reason is DIM_OUT_OF_RANGE.
     """
     for index, dim in enumerate(dims):
         if not 0 <= dim <= MAX_DIM:
@@ -278,7 +278,7 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
     """Checks the dims of a shape, which may be partially known.
 
     Raises:
-        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
+        InvalidRequestError: the reason is DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
         # Most dims are valid numbers or None. Such simple dims are checked here, without a function call.
@@ -290,7 +290,7 @@ def check_symbols(dims: Iterable[AnyDim]) -> None:
     """Checks that a query does not have too many symbols.
 
     Raises:
-        InvalidRequestError: EXPRESSION_INVALID.
+        InvalidRequestError: the reason is EXPRESSION_INVALID.
     """
     count = sum(len(dim.expression.symbols) for dim in dims if isinstance(dim, Dim) and dim.expression)
     if count > MAX_SYMBOLS:
@@ -351,8 +351,8 @@ def write_expression(
 
     Args:
         expression: the expression.
-        write_single: writes the name of an expression that consists of a single symbol.
-        write: writes the name of a factor.
+        write_single: the function that writes the name of an expression that consists of a single symbol.
+        write: the function that writes the name of a factor.
     """
     if expression.symbol is not None:
         return write_single(expression.symbol.name)

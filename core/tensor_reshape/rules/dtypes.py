@@ -1,6 +1,6 @@
-"""The supported data types. The data types have the names of the specifications.
+"""Defines the supported data types, which have the same names as in the specifications.
 
-The table `DataType` contains every OpenVINO element type of a fixed size. The numbers of the data types are those of
+The table `DataType` contains every OpenVINO element type of a fixed size. The data types have the same numbers as in
 the protobuf enum `DataType`. To add a type, add a row to this table and a value to the protobuf enum. All other code
 reads the properties of data types from the table.
 
@@ -16,7 +16,7 @@ from typing import Self
 
 
 class ElementKind(Enum):
-    """The way in which the bits of an element are interpreted."""
+    """The interpretation of the bits of an element, for example as a signed integer."""
 
     BOOLEAN = auto()
     SIGNED = auto()
@@ -29,10 +29,10 @@ class DataType(IntEnum):
 
     Attributes:
         bits: the number of bits of one element.
-        kind: the way in which these bits are interpreted.
+        kind: the interpretation of these bits, for example as a signed integer.
         numpy_name: the name in numpy, or in ml_dtypes if numpy does not have the type; empty if neither has it.
-        group_items: the number of elements in a group, which is 1 unless the type is packed.
-        group_bytes: the number of bytes of a group.
+        group_items: the smallest number of elements that fills whole bytes. It is 1 unless the type is packed.
+        group_bytes: the number of bytes that these elements fill.
 
     >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
     ('bf16', 16, True)
@@ -98,7 +98,7 @@ _BY_NAME = {name: data_type for data_type in DataType for name in (str(data_type
 
 
 def find_data_type(name: str) -> DataType | None:
-    """Returns the data type with a name of this project or of numpy, ignoring case; None if no type has the name."""
+    """Returns the data type that has this name in this project or in numpy, ignoring case; None if no type has it."""
     return _BY_NAME.get(name.lower())
 
 
@@ -110,7 +110,7 @@ INTEGERS = frozenset(
 """The types i8 to i64 and u8 to u64, which a shape tensor of Reshape-1 may have."""
 
 NOT_IN_ONNX = frozenset({DataType.U1, DataType.U3, DataType.U6, DataType.NF4})
-"""The types that are no data types of ONNX tensors."""
+"""The types that ONNX tensors do not support."""
 
 GRAPH_FLOATS = frozenset({DataType.F32, DataType.F16, DataType.BF16})
 """The data types of the oneDNN Graph specification. A float type that is added to `DataType` later does not belong to

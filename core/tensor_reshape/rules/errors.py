@@ -1,4 +1,4 @@
-"""The exceptions of this project, and the permanent reasons of rejected requests.
+"""Defines the exceptions of this project and the permanent reasons of rejected requests.
 
 A rejected request raises the same exception class with the same reason, whether the client or the server detected the
 error. Reasons are part of the API, so a reason is never renamed or removed, and its meaning never changes.
@@ -38,8 +38,8 @@ class Reason(StrEnum):
 
     Attributes:
         code_name: the name of the gRPC status code.
-        rule: the number of the broken rule, as in `tensor_reshape.rules`. None means that the request breaks none of
-            the five rules.
+        rule: the number of the broken rule. The docstring of `tensor_reshape.rules` lists the five rules. None means
+            that the request breaks none of them.
         is_retryable: whether the same server may accept the same request a moment later.
 
     >>> Reason.NOT_DIVISIBLE.rule, Reason.NOT_DIVISIBLE.code_name, Reason.SERVER_BUSY.is_retryable
@@ -92,7 +92,7 @@ class Reason(StrEnum):
     EXPRESSION_INVALID = "EXPRESSION_INVALID", INVALID_ARGUMENT, 1
     DIM_SYNTAX_INVALID = "DIM_SYNTAX_INVALID", INVALID_ARGUMENT
     SYMBOL_CONFLICT = "SYMBOL_CONFLICT", INVALID_ARGUMENT, 1
-    # Errors of batches.
+    # The next errors are about batches.
     BATCH_REFERENCE_INVALID = "BATCH_REFERENCE_INVALID", INVALID_ARGUMENT
     BATCH_DEPENDENCY_FAILED = "BATCH_DEPENDENCY_FAILED", INVALID_ARGUMENT
     INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
@@ -104,8 +104,8 @@ class Reason(StrEnum):
     # The next errors are about the order of messages in a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
-    # Limits of a server. Some limits can be retried, because they depend on other calls and become free when these
-    # calls end. A stalled call would stall again, because its client or the network is too slow.
+    # The next errors are about the limits of a server. Some limits depend on other calls, so a retry can succeed when
+    # these calls have ended. A stalled call would stall again, because its client or the network is too slow.
     RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
     OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
     HEADER_TOO_LARGE = "HEADER_TOO_LARGE", RESOURCE_EXHAUSTED
@@ -128,7 +128,7 @@ class TensorReshapeError(Exception):
 
     Attributes:
         request_id: the id of the failed call. The value is None if no call was made. It is also None if you passed no
-            id and the server returned none, such as after a timeout.
+            id and the server returned none, for example after a timeout.
 
     >>> try:
     ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
@@ -147,12 +147,12 @@ class ReshapeError(TensorReshapeError):
         code_name: the name of the gRPC status code of this class.
         message: a sentence that describes the error to people.
         reason: a `Reason`, or a text if a newer server returns a reason that this version does not know.
-        field: the path of the field at fault, with the index of the item (`shape[1]`). The text is empty if no field is
-            at fault.
-        metadata: the index and the values at fault, as texts. The keys never change. The page "Errors" of the
-            documentation lists the keys of each reason.
-        advice: what Python code can do about the error. `str(error)` is the message with this advice. The text is empty
-            if there is none.
+        field: the path of the wrong field in the request, for example `shape[1]`. The text is empty if no field is
+            wrong.
+        metadata: a mapping with the index and the wrong values, as texts. Its keys never change. The page "Errors" of
+            the documentation lists the keys of each reason.
+        advice: a text that says what Python code can do about the error, or an empty text. `str(error)` is the message,
+            followed by this advice.
 
     >>> try:
     ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)
@@ -165,7 +165,7 @@ class ReshapeError(TensorReshapeError):
     reason: Reason | str
     metadata: dict[str, str]
     advice: str = ""
-    # The SDK sets this function if it knows the query. The package `rules` does not import the drawings.
+    # The SDK sets this function if it knows the query. The package `rules` does not import the package `drawings`.
     draw: "Callable[[ReshapeError], str] | None" = None
 
     def __init__(
@@ -186,11 +186,11 @@ class ReshapeError(TensorReshapeError):
         """Returns the rejected query as a drawing (SVG), with the wrong item marked. Notebooks call this method.
 
         The drawing suggests values that would be accepted, even if the query was made without `explain`. To find these
-        values, this process applies the rules to the query again. The text can be saved as a file.
+        values, this process applies the rules to the query again. You can save the returned text as a file.
 
         Returns:
-            None if the error does not belong to a query that breaks a rule, for example because the server is busy, or
-            because the query cannot be read or has too many items.
+            None if there is nothing to draw, because the query breaks no rule, cannot be read or has too many items.
+            For example, the result is None if the server is busy.
 
         >>> try:
         ...     client.infer_shape([2, 3, 4], [5, -1], special_zero=False)
@@ -262,7 +262,7 @@ class LimitError(ReshapeError):
     """The request exceeds a limit of the server.
 
     Attributes:
-        retry_seconds: the delay in seconds after which the server suggests to retry. None means that the client should
+        retry_seconds: the delay that the server suggests before a retry, in seconds. None means that the client should
             not retry.
 
     >>> try:
@@ -277,7 +277,7 @@ class LimitError(ReshapeError):
 
 
 def format_value(value: object) -> str:
-    """Returns a value in the form of a short text.
+    """Returns a short text for a value.
 
     A long sequence is cut, and a huge integer is shown as a power of two.
     """

@@ -1,4 +1,4 @@
-"""Explanations of a result: the origins of output dims, and for a rejected value, the values that would be accepted.
+"""Explains a result by the origins of its output dims, and a rejection by the values that would be accepted.
 
 Invariants: an explanation never changes a result. An explanation uses the items that the module `targets` has read. No
 text of an explanation is longer than MAX_VALUE_CHARACTERS.
@@ -69,10 +69,10 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 
 def remove_bounds(question: AnyQuestion) -> AnyQuestion:
-    """Returns the query without the bounds of its names, input dims and items.
+    """Returns the query without the bounds of its names, its input dims and the items of its requested shape.
 
-    An expected name that cannot be 0 stays so, because only then do conditions express all that is expected of an
-    unknown item.
+    If a name in the expected shape cannot be 0, it keeps the lower bound 1, because conditions cannot express the
+    expectation that an unknown item may be 0.
     """
     data, target, expected = question.data, question.target, question.expected
     declared = list_declared(data, target, expected)
@@ -85,7 +85,7 @@ def remove_bounds(question: AnyQuestion) -> AnyQuestion:
 
 
 def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) -> AnyDim:
-    """Returns a dim whose names have only the kept bounds. A dim that is not a single name has the given bounds."""
+    """Returns a dim in which each name has only its bounds in `kept`. A dim that is not a single name has `bounds`."""
     if not isinstance(dim, Dim) or dim.expression is None:
         return Dim(bounds) if isinstance(dim, Dim) else dim
     expression = Expression(*dim.expression.map_factors(lambda one: Symbol(one.name, kept.get(one.name, ANY))))
@@ -93,7 +93,7 @@ def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) 
 
 
 def name_expected(question: AnyQuestion) -> AnyQuestion:
-    """Returns the query with the position of each expected dim that has no name as its name."""
+    """Returns the query, in which each expected dim without a name is named by its position."""
     names = {*list_declared(question.data, question.target, question.expected)}
     expected = [
         dim
@@ -108,7 +108,8 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError, contradiction:
     """Returns the error with additional values in its metadata.
 
     The metadata `rule` is the number of the broken rule. The metadata `accepted` describes the values that would be
-    accepted. The metadata `contradiction` is the text of `describe_contradiction`, unless it is empty.
+    accepted. The metadata `contradiction` is the text of `describe_contradiction`, unless this text is empty or too
+    long.
 
     The error is returned unchanged if its reason does not belong to the five rules, or if this version does not know
     its reason.
@@ -127,22 +128,22 @@ def explain_rejection(question: AnyQuestion, error: ReshapeError, contradiction:
 
 
 def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition]) -> str:
-    """Returns the text of conditions and of the declarations that contradict them.
+    """Returns a text with the conditions of a query and the declarations in the query that contradict them.
 
-    The text is empty if the query declares nothing.
+    The text is empty if there are no such conditions or declarations.
 
     Args:
         question: a query without accepted instances.
-        conditions: the sufficient conditions of the query without its bounds.
+        conditions: the conditions of the query without its bounds. They are sufficient for an accepted instance.
     """
     sides = (question.data or (), question.target or (), question.expected or ())
     declared = list_declared(*sides)
     if any(bounds.is_empty for bounds in declared.values()):
-        return ""  # the bounds of a name contradict each other
+        return ""  # the bounds of a name contradict each other, without any condition
     linked = _list_bases(symbol for condition in conditions for symbol in condition.list_symbols())
-    # The value of an expression is an integer within its bounds. An expression takes part if it has a name in common
-    # with the conditions, or with another expression that takes part, or if all its names cancel each other, as in
-    # 4*N/N. Expected dims are among the conditions.
+    # The value of each expression is an integer within its bounds. An expression takes part in the contradiction if it
+    # has a name in common with the conditions, or with another expression that takes part. It also takes part if all
+    # its names cancel each other, as in 4*N/N. The conditions already contain the expected dims.
     expressions = {
         (dim.bounds, dim.expression): _list_bases(dim.expression.symbols)
         for dims in sides[:2]
@@ -166,7 +167,7 @@ def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition
 
 
 def _list_bases(symbols: Iterable[Symbol]) -> set[Hashable]:
-    """Returns the bases of names, which are the names themselves, except that sums may have a common base."""
+    """Returns the base of each name, which is the name itself, or for a sum, a base that other sums may share."""
     return {read_multiple(symbol.name).base for symbol in symbols}
 
 
@@ -174,7 +175,7 @@ def hint_rejection(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
     """Returns the error with the accepted values in its message, if these values depend on the query.
 
     Callers use this function only for single local queries, because the search for accepted values may take longer than
-    the query.
+    the query itself.
     """
     if error.reason not in _HINTED:
         return error
@@ -309,7 +310,7 @@ _Boundary: TypeAlias = tuple[int, int]
 
 
 def find_dim_groups(data: Sequence[AnyDim], output: Sequence[AnyDim], copied: Collection[int]) -> list[DimGroup]:
-    """Returns the groups of dims, which are as small as possible.
+    """Returns the smallest groups of neighbouring data dims that become neighbouring output dims.
 
     Args:
         data: the data dims.
@@ -338,9 +339,9 @@ def _factor(dim: AnyDim, token: Hashable) -> Product[Hashable]:
 
 
 def _find_boundaries(left: Sequence[Product[Hashable]], right: Sequence[Product[Hashable]]) -> list[_Boundary]:
-    """Returns all inner boundaries, and the boundary at the beginning of the shapes.
+    """Returns the boundaries at which both shapes can be split, beginning with the start of the shapes.
 
-    The products of the dims before a boundary are equal.
+    Before each boundary, the dims of both shapes have equal products. The end of the shapes is not included.
     """
     # A dim of 1 does not change a product, so different numbers of dims may have the same product.
     known = defaultdict[Hashable, list[int]](list)

@@ -1,31 +1,32 @@
-"""Shape inference: the five rules of `tensor_reshape.rules` together. All results come from this module.
+"""Infers output shapes by the five rules of `tensor_reshape.rules`. All results come from this module.
 
-Rule 1 is checked here and in `dims`. If the target is a tensor, `wire.reshapes` checks the type and the rank of that
-tensor. Rule 2 is in `targets`. By rules 3 and 4, the volumes of data and output must be equal. The cheapest suitable
-solver solves this equation: `solvers.single` or `solvers.cases`. Neither volume includes the dims of
-`Target.cancelled`. Rule 5 compares a known output with the expected shape. For a partially known query, the expected
-shape is part of the equation, so that an expected dim can narrow other dims.
+Rule 1 is checked in this module and in the module `dims`. If the target is a tensor, `wire.reshapes` checks the type
+and the rank of that tensor. Rule 2 is applied in the module `targets`. Rules 3 and 4 require that the data and the
+output have equal volumes. The module `solvers.single` solves this equation if it can, because it is faster than
+`solvers.cases`. Neither volume includes the dims of `Target.cancelled`. Rule 5 compares a known output with the
+expected shape. For a partially known query, the expected shape is part of the equation, so that an expected dim can
+narrow other dims.
 
-If data and target consist of numbers, the expected dims are checked first, and the rules are checked after that in
-their order. If a dim or an item is not a number, the query is checked in this order:
+If data and target consist of numbers, it is first checked whether the expected dims are valid. After that, the rules
+are checked in their order. If a dim or an item is not a number, the query is checked in this order:
 
 1. Rule 1 is checked for the data type, special_zero, the ranks, each single dim, and the number of symbols.
 2. The symbols of the data must not contradict each other (rule 1). The items of the target are checked from left to
    right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
-3. Rule 3 is checked for a -1 next to a dim that is 0 in every instance.
+3. If an item is -1, the product that divides it must not be 0 in every instance (rule 3).
 4. Each expression must be a valid dim for some values of its symbols (rule 1).
 5. At least one instance of the query must obey rules 3 and 4.
 6. At least one of these instances must match the expected shape (rule 5). The symbols of the expected shape must not
    contradict other symbols (rule 1).
 
-So a dim that is known by its bounds has the same error as the number.
+Because of this order, a dim whose bounds allow only one number causes the same error as that number.
 
-A query stands for all its instances. An instance is a data shape and a target that match the query. The result contains
-the output of each instance that the rules accept. The query is rejected if no instance is accepted, or if a literal
-breaks a rule for all data.
+A partially known query stands for all its instances. An instance is a data shape and a target that consist of numbers
+and match the query. The result contains the output of each instance that the rules accept. The query is rejected if no
+instance is accepted, or if a number in its target breaks a rule for all data.
 
-Invariants: the items of a target are read only once. `begin_answer` answers queries that need no search. For any other
-query, `finish_answer` continues from the state that `begin_answer` returns.
+Invariants: to find an answer, the items of a target are read only once. `begin_answer` answers queries that need no
+search. For any other query, `finish_answer` continues from the state that `begin_answer` returns.
 """
 
 from collections import Counter
@@ -88,8 +89,8 @@ class Unsolved(NamedTuple):
 
     Attributes:
         request: the query.
-        target: the target of the query. None: not even the length of the target is known.
-        solved: the dims and conditions of the closed form, if only the explanation needs a search.
+        target: the target of the query. None means that not even its length is known.
+        solved: the dims and conditions, if the closed form has found them and only the explanation is missing.
     """
 
     request: ShapeRequest
@@ -98,11 +99,11 @@ class Unsolved(NamedTuple):
 
 
 def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tuple[int, ...]:
-    """Returns the output dims of a known query. Executions of a reshape use this function.
+    """Returns the output dims of a known query. Calls that reshape data use this function.
 
     Raises:
         InvalidRequestError: the query breaks a rule. The reason and the metadata say which rule and which item.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     target, output = _infer_known(question, limits)
     if question.expected is not None and expects_product(question):
@@ -116,7 +117,7 @@ def expects_product(question: AnyQuestion) -> bool:
 
 
 def infer(question: AnyQuestion, limits: Limits = DEFAULT_LIMITS, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Returns the output dims of a query without explanations; see `answer_question`."""
+    """Returns the result of a query without explanations; see `answer_question`."""
     return answer_question(ShapeRequest(question), limits, budget)
 
 
@@ -128,12 +129,12 @@ def answer_question(
     Args:
         request: the query.
         limits: the limits of the server.
-        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
+        budget: the steps that finding the result or its error may take. By default, these are MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted. The reason says which rule, and the metadata
             and the field name the item.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     begun = begin_answer(request, limits)
     return finish_answer(begun, budget) if isinstance(begun, Unsolved) else begun
@@ -146,7 +147,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
 
     Raises:
         InvalidRequestError: a rule is broken.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     question = request.question
     try:
@@ -173,7 +174,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
 
     Args:
         unsolved: the query.
-        budget: the steps for finding the result or its error. Default: MAX_STEPS steps.
+        budget: the steps that finding the result or its error may take. By default, these are MAX_STEPS steps.
 
     Raises:
         InvalidRequestError: a rule is broken, or no instance is accepted.
@@ -205,13 +206,13 @@ def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepB
     question, contradiction = request.question, ""
     if error.reason in _CONTRADICTIONS and not is_known(question):
         question = _drop_expected(question, error, budget or StepBudget())
-        # If the conditions contradict numbers of the expected shape, these numbers are bounds, too.
+        # If the declared bounds contradict no condition, the numbers of the expected shape are treated as bounds, too.
         contradiction = _find_contradiction(question) or _find_contradiction(name_expected(question))
     return explain_rejection(request.question, error, contradiction)
 
 
 def _drop_expected(question: AnyQuestion, error: ReshapeError, budget: StepBudget) -> AnyQuestion:
-    """Returns the query without the expected dims that the error is not about, if it is also rejected."""
+    """Returns the query without the expected dims that the error does not name, if that query is also rejected."""
     if question.expected is None:
         return question
     fields = [f"expected_shape.dims[{index}]" for index in range(len(question.expected))]
@@ -225,7 +226,7 @@ def _drop_expected(question: AnyQuestion, error: ReshapeError, budget: StepBudge
 
 
 def _find_contradiction(question: AnyQuestion) -> str:
-    """Returns the text of conditions and of the bounds that contradict them. It is empty if no bounds are at fault."""
+    """Returns a text with conditions and the bounds that contradict them; empty if no bounds contradict a condition."""
     plain = remove_bounds(question)
     items = [None] * len(plain.expected or ()) if plain.target is None else plain.target
     plain = plain._replace(target=items)
@@ -254,7 +255,7 @@ def _complete(
 
 def _infer_known(question: KnownQuestion, limits: Limits) -> tuple[Target[int], tuple[int, ...]]:
     """Returns the target and the output dims of a known query, which are computed by exact arithmetic."""
-    # The expected dims may be partially known. Errors of expected dims are reported before other errors.
+    # The expected dims may be partially known. Invalid expected dims are reported before other errors.
     if question.expected is not None:
         check_partial_dims(question.expected, "expected_shape.dims")
     _check_admitted(question, limits)
@@ -272,8 +273,8 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
     """Checks the data type, special_zero and the ranks of a query. An unknown rank is accepted.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED, SPECIAL_ZERO_MISSING or RANK_UNSUPPORTED.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED, SPECIAL_ZERO_MISSING or RANK_UNSUPPORTED.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     operation, data, target, special_zero, data_type, _ = question
     if data_type is not None:
@@ -294,7 +295,7 @@ def _check_parts(question: AnyQuestion) -> None:
     """Checks each partially known dim separately, and the number of symbols in the query.
 
     Raises:
-        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
+        InvalidRequestError: the reason is DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     data, target, expected = question.data or (), question.target or (), question.expected or ()
     check_partial_dims(data, "data.dims")
@@ -330,7 +331,7 @@ def _solve(question: AnyQuestion, case: ValueCase) -> tuple[tuple[AnyDim, ...], 
     if solution is None:
         return None
     zeros = _find_zeros(case, solution)
-    # The solver bounds only variables. If the data gives bounds for a whole expression, these apply as well.
+    # The solver bounds only variables. If the data gives bounds for a whole expression, these bounds apply as well.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
@@ -350,8 +351,9 @@ def _find_zeros(case: ValueCase, solution: Solution) -> set[int]:
     """Returns the output variables that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
     if case.target.inferred is not None:  # the -1 is a quotient, and no variable of its divisor is 0
-        # The divisors of the -1 are taken from the equation before common factors are cancelled, because cancelling
-        # removes the copied dims of the graph operations, which are on both sides and also divide the -1.
+        # The divisors of the -1 are taken from the equation before common factors are cancelled. In the graph
+        # operations, the copied dims also divide the -1, but cancelling would remove them, because they are on both
+        # sides.
         divisors = Counter(case.equation.divisors)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)
@@ -359,7 +361,7 @@ def _find_zeros(case: ValueCase, solution: Solution) -> set[int]:
 
 
 def _name_dim(case: ValueCase, index: int, zeros: set[int]) -> Expression | None:
-    """Returns the expression of an output dim, from the query or by solving the equation; None if there is none."""
+    """Returns an expression for an output dim; None if neither the query nor the solved equation has one."""
     monomial = case.system.output[index]
     if isinstance(monomial.dim, Dim) and monomial.dim.expression is not None:
         return monomial.dim.expression
@@ -375,11 +377,11 @@ def _reject(question: AnyQuestion, case: ValueCase) -> InvalidRequestError:
     inferred = target.inferred
     if inferred is None:
         return reject_volume(question, format_product(data), format_product(items))
-    # If a -1 would be too large and would also leave a remainder, the error is about its size.
+    # If a -1 would be too large and would also leave a remainder, the error says that it is too large.
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
         return reject_overflow(question, inferred, overflow)
-    # `above` is the dividend and `below` the divisor. A copied 0 is replaced by the dim that it copies.
+    # `above` is the dividend and `below` the divisor. A 0 that copies a dim is replaced by that dim.
     above, below = balance(target, data)
     return reject_remainder(question, inferred, format_product(above), format_product(below))
 
@@ -391,9 +393,10 @@ def _reject_expected(
     budget: StepBudget,
     error: InvalidRequestError | None = None,
 ) -> InvalidRequestError:
-    """Returns the error of an expected dim. If the query without its expected shape is rejected, returns that error.
+    """Returns the error of the first expected dim that is impossible.
 
-    If each expected dim is possible by itself, returns `error`, or else the error of all expected dims together.
+    If the query is rejected even without its expected shape, this function returns that rejection. If each expected dim
+    is possible by itself, the result is `error`, or if `error` is None, the error of all expected dims together.
     """
     plain = question._replace(expected=None)
     solved = None if plain.data is None else solve_single(plain.data, target)
@@ -405,7 +408,8 @@ def _reject_expected(
     dims = solved[0]
     if len(dims) != len(expected):
         return reject_expected_rank(dims, expected)
-    # The expected shape has narrowed the variables of the case, so the bounds of its dims need a new system.
+    # The expected shape has already narrowed the variables of the case. So the bounds of single dims are computed in a
+    # new system of variables, without the expected shape.
     system = build_system(plain, target)
     for index, (have, want) in enumerate(zip(dims, expected, strict=True)):
         own, path = find_range(have), f"expected_shape.dims[{index}]"
@@ -427,10 +431,11 @@ def _reject_expected(
 def _find_overflow(case: ValueCase, inferred: int) -> int | None:
     """Returns the smallest possible value of the -1 if this value exceeds the largest dim; otherwise None.
 
-    Finding this value takes another search, in which the -1 has no bound. The search is skipped if the left side of the
-    equation cannot exceed the largest dim. The right side has the same value, and the -1 is one of its factors.
+    Finding this value takes another search, in which the -1 has no upper bound. The search is skipped if the left side
+    of the equation cannot exceed the largest dim. In that case, the -1 cannot exceed it either, because the -1 is a
+    factor of the right side, which has the same value.
 
-    Lemma: quotient-below-the-whole.
+    See the lemma quotient-below-the-whole in `verification/lemmas.py`.
     """
     system, key = case.system, case.find_variable(inferred)
     # Each variable counts as at least 1, because only a tensor with elements can have a -1 that is too large.

@@ -3,8 +3,7 @@
 Strides are measured in elements, not in bytes. Tensors of packed types have no strides and are always dense. Before a
 view of the received bytes is created, the layout is compared with the number of bytes. This check uses exact integers,
 because numpy's own bounds check overflows. For every layout, a reshape reads its input in the row-major order of the
-indices. The oneDNN Graph developer guide specifies this order, and all 341 executions that were compared with it
-agreed.
+indices. The oneDNN Graph developer guide specifies this order, and in a comparison, all 341 executions followed it.
 """
 
 from collections.abc import Sequence
@@ -35,12 +34,12 @@ def check_layout(
 ) -> None:
     """Checks that `received_bytes` is the size of the tensor, and that no elements overlap.
 
-    If `strides` is None, the tensor is dense and in row-major order. A dim with a stride of 0 repeats its elements,
-    which is not an overlap.
+    If `strides` is None, the tensor is dense and in row-major order. A dim with a stride of 0 repeats the same
+    elements, which does not count as an overlap.
 
     Raises:
-        InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or
-            STRIDES_OVERLAP.
+        InvalidRequestError: the reason is STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE,
+            DATA_SIZE_MISMATCH or STRIDES_OVERLAP.
     """
     if strides is None:
         _check_size(count_bytes(data_type, dims), received_bytes, field)
@@ -57,12 +56,12 @@ def check_layout(
 def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
     """Checks that there are enough positions for all elements of a tensor.
 
-    Elements that are repeated by a stride of 0 do not count. This check takes almost no time, so a server can check a
+    Elements that a stride of 0 repeats are counted only once. This check takes almost no time, so a server can check a
     tensor before its bytes arrive. The full check in `check_layout` takes longer: about as long as it takes to read
     each byte.
 
     Raises:
-        InvalidRequestError: STRIDES_OVERLAP.
+        InvalidRequestError: the reason is STRIDES_OVERLAP.
     """
     if not _fits(_find_overlapping_axes(dims, strides)):
         raise _reject_overlap(dims, strides, field)
@@ -75,10 +74,11 @@ def _check_size(want: int, have: int, field: str) -> None:
 
 
 def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequence[int], field: str) -> None:
-    """Checks that elements of this type may have strides, one for each dim, and that each is from 0 to 2^63 - 1.
+    """Checks that tensors of this type may have strides, and that each dim has a stride from 0 to 2^63 - 1.
 
     Raises:
-        InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
+        InvalidRequestError: the reason is STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or
+            DIM_OUT_OF_RANGE.
     """
     # Elements of a packed type share bytes, so such an element has no address. OpenVINO's tensors of packed types have
     # no strides either.

@@ -1,4 +1,4 @@
-"""Limits from the specifications, further limits that a server may set, and the step budget of a search.
+"""Defines the limits of the specifications, the limits that a server may set, and the step budget of a search.
 
 The limit of a search is a number of steps, not of seconds. If a search has used all its steps, it returns the ranges
 that it has found so far. These ranges may be wider than necessary, but they are never wrong. The number of steps is the
@@ -16,7 +16,7 @@ GRAPH_MAX_RANK = 12
 """The largest rank that oneDNN supports (DNNL_MAX_NDIMS)."""
 
 MAX_RANK = 64
-"""The largest rank that numpy supports. A server's rank limit for Reshape-1 has this default and this maximum."""
+"""The largest rank that numpy supports. A server's own rank limit has this default and this maximum."""
 
 MAX_HEADER_BYTES = 64 * 1024
 """The largest message, not counting its tensor bytes.
@@ -54,8 +54,7 @@ class Limits:
     """The limits that one server has set.
 
     Attributes:
-        max_rank: the largest rank of data and target of Reshape-1. The specifications of the other operations define
-            the limits of these operations.
+        max_rank: the largest rank of the data and of the target, for operations whose specification has no rank limit.
         max_output_bytes: the largest size of an output. This limit is necessary, because a stride of 0 can turn one
             byte of input into a terabyte of output. The limit also applies to tensors with strides on a stream.
         max_tensor_bytes: the largest size of a dense tensor on a stream. The server does not keep the whole tensor in
@@ -75,9 +74,9 @@ MAX_STEPS = 4000
 
 
 class StepBudget:
-    """The remaining steps for one query, or for the items of a batch one after another.
+    """The steps that remain for one query, or for the items of a batch one after another.
 
-    Only one thread uses a given budget.
+    Each budget is used by only one thread.
 
     Attributes:
         left: the remaining steps; negative if the last call of `spend` needed more steps than remained.
@@ -90,7 +89,7 @@ class StepBudget:
 
     @property
     def explanations(self) -> "StepBudget":
-        """The budget for explanations, which is separate because an explanation never changes a result."""
+        """The budget for explanations, which is separate so that an explanation cannot change a result."""
         return self._explanations or StepBudget()
 
     def spend(self, steps: int) -> bool:
@@ -108,7 +107,7 @@ class StepBudget:
         self.left -= held
         try:
             yield
-        # This code also runs after an exception, because a batch continues with its next query and the same budget
-        # after a bug in one query.
+        # This code also runs after an exception. If a query of a batch fails because of a bug, the batch continues with
+        # the next query and the same budget.
         finally:
             self.left += held

@@ -51,9 +51,9 @@ class Multiple(NamedTuple):
     """The value of a name, as a multiple of a base that other names may share.
 
     Attributes:
-        factor: the number of times that the name contains the base, at least 1.
+        factor: the number by which the base is multiplied, at least 1.
         base: the base, which is the name itself unless the name is a sum.
-        least: a number that the name cannot be below, because no word in it is below 0.
+        least: a lower bound of the name's value. It holds because no word in the name is negative.
     """
 
     factor: int
@@ -65,7 +65,7 @@ class _Token(NamedTuple):
     """A token of a text.
 
     Attributes:
-        kind: the name of the group of the expression `_TOKEN` that matched.
+        kind: the name of the group that matched in the regular expression `_TOKEN`.
         text: the token. For a quoted name, the text is the content of the quotes.
         start: the position of the first character of the token.
         end: the position after the last character of the token.
@@ -94,7 +94,7 @@ def read_product(text: str) -> Product[str] | None:
 
 @lru_cache(1024)
 def read_multiple(name: str) -> Multiple:
-    """Returns the value of a valid name. For example, `b + 1` and `2*b + 2` have the same base, once and twice."""
+    """Returns a valid name as a multiple of a base. For example, `2*b + 2` is twice the base `b + 1`."""
     terms = dict[str, int]()
     for sign, number, factor, word in _SIGNED.findall(name) if _LINEAR.fullmatch(name) else ():
         terms[factor or word] = terms.get(factor or word, 0) + int(f"{sign}{number or 1}")
@@ -123,7 +123,7 @@ def _write(name: str) -> tuple[str, bool]:
     """Returns the text of a name, and whether the text can be a factor without parentheses."""
     if _WORD.fullmatch(name) and name not in _NO_NAMES:
         return name, True
-    # a name of this length is not valid, and an error message shows it without quotes
+    # a longer name is not valid, and an error message shows it without quotes
     if len(name) > MAX_SYMBOL_CHARACTERS:
         return name, name.startswith("'")
     return _write_formula(name)
@@ -188,8 +188,8 @@ def _read_power(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
     # The code checks the kind of the token and not only its text, because a name in quotes may also be `^`.
     if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
-    # An exponent may follow only a single name. If powers of powers were allowed, a short text could have many more
-    # factors.
+    # An exponent may follow only a single name. If powers of powers were allowed, a short text could produce a huge
+    # number of factors.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
     if factor is None or factor != Product(1, factor.factors[:1]) or not re.fullmatch(r"[1-9][0-9]?", power):
         return None

@@ -42,7 +42,7 @@ def parse_dim(text: str) -> AnyDim:
     """Parses one dim.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID.
+        InvalidRequestError: the reason is DIM_SYNTAX_INVALID.
     """
     plain = text.strip()
     if len(plain) > _MAX_CHARACTERS:
@@ -108,7 +108,7 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
         field: the name of the shape in errors. In errors, an item is called `field[index]`.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, if an item is not a valid dim.
+        InvalidRequestError: the reason is DIM_SYNTAX_INVALID if an item is not a valid dim.
     """
     items = split_items(text)
     if items is None:
@@ -157,7 +157,7 @@ def _open_brackets(text: str, whole: ShapeItem) -> ShapeItem:
 
 
 def _find_depths(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the position of each comma and parenthesis, and the depth of parentheses after it.
+    """Yields the position of each comma and parenthesis, and the number of parentheses that are open after it.
 
     Quoted text is skipped, because it is a name.
     """

@@ -1,4 +1,4 @@
-"""A table of the operations, with the properties in which they differ.
+"""Lists the operations, with the properties in which they differ.
 
 `OPERATIONS` contains the three operations that the service executes. `SHAPE_OPERATIONS` also contains the operations
 for which the service only infers shapes.
@@ -25,7 +25,7 @@ InferredShape([0, 4])
 # would slow down each cache lookup.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
-    """The properties of an operation. All operations are defined below.
+    """The properties of an operation. All operations are defined in this module.
 
     Attributes:
         name: the name in the SDK and on the command line.
@@ -47,7 +47,7 @@ class Operation:
         return self.name
 
     def __reduce__(self) -> str:
-        """Lets pickle and copy return this object, because an equal object would not be the same operation."""
+        """Lets pickle and copy return this same object, because operations are compared by identity."""
         return self.name.upper()
 
 
@@ -85,8 +85,10 @@ ONNX_RESHAPE = Operation(
     max_rank=None,
     copies_cancel=False,
 )
-"""The operator Reshape of ONNX, opsets 5 to 25, for shape inference only. `special_zero` is the opposite of its
-attribute `allowzero`. ONNX divides the number of elements by all other dims, so a copied 0 makes a -1 impossible.
+"""The operator Reshape of ONNX, opsets 5 to 25, for shape inference only.
+
+`special_zero` is the opposite of its attribute `allowzero`. ONNX divides the number of elements by all other dims, so a
+copied dim of 0 makes a -1 impossible.
 """
 
 OPERATIONS: dict[str, Operation] = {
@@ -101,7 +103,7 @@ _BY_LETTERS = {name.replace("_", ""): operation for name, operation in SHAPE_OPE
 
 
 def find_operation(name: str) -> Operation | None:
-    """Returns the operation with a name in any usual spelling: "reshape", "Reshape-1" or "STATIC_RESHAPE"."""
+    """Returns the operation that has this name in any usual spelling: "reshape", "Reshape-1" or "STATIC_RESHAPE"."""
     operation = SHAPE_OPERATIONS.get(name)
     if operation is not None:
         return operation
@@ -113,7 +115,7 @@ def check_data_type(operation: Operation, data_type: DataType) -> DataType:
     """Returns `data_type` if the operation accepts this type for the data.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     if data_type not in operation.data_types:
         elsewhere = "every type" if data_type in RESHAPE.data_types else ""
@@ -125,7 +127,7 @@ def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType
     """Returns `data_type` if the operation accepts this type for the shape tensor.
 
     Raises:
-        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is SHAPE_DATA_TYPE_UNSUPPORTED.
     """
     if data_type not in operation.shape_data_types:
         elsewhere = "every integer type" if data_type in RESHAPE.shape_data_types else ""
@@ -136,7 +138,7 @@ def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType
 def _reject_type(
     reason: Reason, part: str, operation: Operation, data_type: DataType, elsewhere: str
 ) -> InvalidRequestError:
-    """Returns the error of a type, which names the types that Reshape-1 takes instead, unless `elsewhere` is empty."""
+    """Returns the error of an unsupported type. `elsewhere` describes the types that Reshape-1 takes, or is empty."""
     admitted = format_data_types(operation.data_types if part == "data" else operation.shape_data_types)
     hint = f"; {RESHAPE.name} takes {elsewhere}" if elsewhere and operation is not RESHAPE else ""
     message = f"{part} has the type {data_type}; {operation.name} takes {admitted}{hint}"
@@ -147,8 +149,8 @@ def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> i
     """Returns `rank` if it is within the limit of the operation, or of the server if the operation has no limit.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, if the rank exceeds the limit of the specification.
-        LimitError: RANK_LIMIT_EXCEEDED, if the rank exceeds the server's limit.
+        InvalidRequestError: the reason is RANK_UNSUPPORTED if the rank exceeds the limit of the specification.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED if the rank exceeds the server's limit.
     """
     if operation.max_rank is None:
         if rank > limits.max_rank:

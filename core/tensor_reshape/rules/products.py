@@ -1,12 +1,12 @@
-"""Exact arithmetic: products of factors and numbers, divisors that are close to a number, and integer roots.
+"""Computes products of factors and numbers, divisors close to a number, and integer roots with exact arithmetic.
 
-The factors of a product are names while a text is parsed, symbols in an expression, and keys of variables in the
-solvers. A product may be divided by other factors and a number.
+The factors of a product have one of three types. While a text is parsed, the factors are names. In an expression, they
+are symbols. In the solvers, they are keys of variables. A product may be divided by other factors and a number.
 
 Invariants of `find_near_divisors`: each returned number divides the volume, and the quotient of the volume and this
 number is a valid dim. For any input, a call takes at most some tenths of a millisecond. To stay within that time, the
-search may leave large factors undivided, or examine only some of the divisors. If the search has skipped divisors, the
-result does not claim to contain the nearest divisors.
+search may not factorise large factors, or may examine only some of the divisors. If the search has skipped divisors,
+the result does not claim to contain the nearest divisors.
 """
 
 from bisect import bisect_right
@@ -26,7 +26,7 @@ class Product(NamedTuple, Generic[AnyFactor]):
 
     Attributes:
         coefficient: the numeric factor.
-        factors: the factors. A factor is repeated for each power of it.
+        factors: the factors. The factor of a square occurs twice.
         divisor: the numeric divisor.
         divisors: the factors of the divisor, in the same form as `factors`.
     """
@@ -51,9 +51,9 @@ class Product(NamedTuple, Generic[AnyFactor]):
         return Product(self.divisor, self.divisors, self.coefficient, self.factors)
 
     def cancel(self) -> tuple["Product[AnyFactor]", tuple[AnyFactor, ...]]:
-        """Returns the product in lowest terms, and the removed factors. At most one of both numbers must be 0.
+        """Returns the product in lowest terms, and the removed factors. `coefficient` and `divisor` must not both be 0.
 
-        Lemmas: cancel-nonzero, cancel-divisor.
+        See the lemmas cancel-nonzero and cancel-divisor in `verification/lemmas.py`.
         """
         number = gcd(self.coefficient, self.divisor)
         coefficient, divisor = self.coefficient // number, self.divisor // number
@@ -71,7 +71,7 @@ class Product(NamedTuple, Generic[AnyFactor]):
         return Product(coefficient, tuple(factors), divisor, tuple(divisors.elements())), tuple(removed)
 
     def map_factors(self, find: Callable[[AnyFactor], OtherFactor]) -> "Product[OtherFactor]":
-        """Returns the product in which `find` has replaced each factor."""
+        """Returns the product with each factor replaced by the result of `find`."""
         factors, divisors = tuple(map(find, self.factors)), tuple(map(find, self.divisors))
         return Product(self.coefficient, factors, self.divisor, divisors)
 
@@ -80,9 +80,10 @@ _DIM_BITS = 64
 
 
 def find_root(value: int, power: int) -> int:
-    """Returns the largest integer whose power is at most `value`. If `power` is above 1, the result is at most 2^64.
+    """Returns the largest integer r with r**power <= value. If `power` is above 1, the result is at most 2^64.
 
-    The limit is above every dim. It saves time, because numbers of thousands of digits take longer than a step.
+    The limit 2^64 is above every dim. It saves time, because a calculation with thousands of digits would take longer
+    than one step of the budget may take.
     """
     if power > 1 and value.bit_length() > _DIM_BITS * power:
         return 1 << _DIM_BITS
@@ -90,21 +91,21 @@ def find_root(value: int, power: int) -> int:
 
 
 def find_root_above(value: int, power: int) -> int:
-    """Returns the smallest integer whose power is at least `value`."""
+    """Returns the smallest integer r with r**power >= value."""
     root = find_root(value, power)
     return root if root**power >= value else root + 1
 
 
 def find_exact_root(value: int, power: int) -> int | None:
-    """Returns the integer whose power is `value`, or None if no integer has this power."""
+    """Returns the integer r with r**power == value, or None if there is no such integer."""
     root = _take_root(value, power)
     return root if root**power == value else None
 
 
 def _take_root(value: int, power: int) -> int:
-    """Returns the largest integer whose power is at most `value`. Floats would be inexact above 2^53.
+    """Returns the largest integer r with r**power <= value. Floats would be inexact above 2^53.
 
-    Lemma: root-steps.
+    See the lemma root-steps in `verification/lemmas.py`.
     """
     if power == 1 or value == 0:
         return value
@@ -146,7 +147,7 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
     Args:
         volume: the volume, at least 1.
         near: the number, which does not divide the volume.
-        dims: the dims whose product is the volume, which help to find its large factors.
+        dims: the dims whose product is the volume. These dims help to find large factors of the volume.
     """
     factors, are_primes = _find_factors(volume, dims)
     low, high, are_all = _multiply(factors)

@@ -1,4 +1,4 @@
-"""Shape queries and their results, fully or partially known."""
+"""Defines shape queries and their results, which may be partially known."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -43,14 +43,15 @@ class Question(NamedTuple, Generic[Shape_co]):
 
     Attributes:
         operation: the operation whose rules apply.
-        data: the input dims. Numbers must be Python integers, because numpy's integers overflow. None: not even the
-            rank is known.
-        target: the items of the requested shape. A 0 and a -1 have their special meanings. None: not even the length of
-            the requested shape is known.
-        special_zero: whether a 0 in the target copies a data dim. None: the request has no value, which is an error.
-        data_type: the type of the data. None: the type is not checked.
-        expected: the output dims that the caller expects, which may be partially known. None: the output is not
-            checked.
+        data: the input dims. Numbers must be Python integers, because numpy's integers overflow. None means that not
+            even the rank is known.
+        target: the items of the requested shape. A 0 and a -1 have the special meanings of rule 2. None means that not
+            even the length of the requested shape is known.
+        special_zero: whether a 0 in the target copies a data dim. None means that the request has no value, which is an
+            error.
+        data_type: the type of the data. None means that the type is not checked.
+        expected: the output dims that the caller expects, which may be partially known. None means that the output is
+            not checked.
     """
 
     operation: Operation
@@ -94,9 +95,9 @@ class Origin(NamedTuple):
     Attributes:
         kind: the kind of the item that determines the dimension.
         text: one sentence that explains the dimension to people.
-        data_index: for a copy, the index of the input dimension.
-        dividend: for an inferred dimension, the product that is divided.
-        divisor: for an inferred dimension, the product that it is divided by.
+        data_index: the index of the copied input dimension, if the dimension is a copy.
+        dividend: the product that is divided, if the dimension is inferred.
+        divisor: the product by which the dividend is divided, if the dimension is inferred.
 
     >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
     >>> print(result.origins[1].text)
@@ -130,11 +131,12 @@ class ShapeAnswer(NamedTuple):
     """The result of a query. The dims contain the output of each instance that the rules accept.
 
     Attributes:
-        dims: the output dims. None: not even the rank is known.
+        dims: the output dims. None means that not even the rank is known.
         conditions: the conditions that every accepted instance satisfies.
         origins: the origin of each dim, if requested.
         conditions_complete: whether every instance that satisfies the conditions is accepted.
-        groups: which input dims become which output dims, if requested with the origins and if both ranks are known.
+        groups: the groups of input dims, with the output dims that they become. They are listed if the origins were
+            requested and both ranks are known.
     """
 
     dims: tuple[AnyDim, ...] | None

@@ -18,7 +18,7 @@ def reject_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError
 
 
 def reject_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
-    """Returns the error of a -1 if, for all values of the unknown dims, the division leaves a remainder."""
+    """Returns the error of a -1 whose division leaves a remainder for all values of the unknown dims."""
     shown = format_value(dividend), format_value(divisor)
     text = "{} elements are not divisible by {}, the product of the other items".format(*shown)
     return reject_item(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
@@ -95,11 +95,11 @@ def check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
     """Checks that the output matches the expected shape.
 
     Raises:
-        InvalidRequestError: EXPECTED_SHAPE_MISMATCH.
+        InvalidRequestError: the reason is EXPECTED_SHAPE_MISMATCH.
     """
     if len(expected) != len(output):
         raise reject_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the first dim of each name, because equal names have equal values
+    named: dict[str, int] = {}  # the value of the first dim with each name, because equal names have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         symbol = find_symbol(want)
         is_within = find_bounds(want).holds(have) and (symbol is None or symbol.bounds.holds(have))

@@ -3,7 +3,7 @@
 Invariants:
 
 - Units are binary and are written in full, as in `64MiB`. `16M` and `16MB` may mean 16,000,000 or 16,777,216 bytes, so
-  they are rejected. The error for such a size names both alternatives.
+  they are rejected. The error for `16M` names both sizes.
 - If `parse_size` reads the output of `format_size`, it returns the same number.
 """
 

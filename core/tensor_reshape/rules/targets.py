@@ -1,10 +1,10 @@
-"""Applies rule 2 of `tensor_reshape.rules`: it reads the items of a requested shape once, from left to right.
+"""Applies rule 2 of `tensor_reshape.rules` while it reads the items of a requested shape once, from left to right.
 
 An item above 0 is an output dim. If `special_zero` is false, a 0 is also an output dim. A partially known item is
 called a *length*, and it is an output dim even if its value is 0. An unknown item may be a length, a copy or the -1.
 
 Only this module decides the meaning of a 0 or a -1. Solvers and explanations use the `Target` that `read_target`
-returns. Outside of this module, code only checks whether `special_zero` is set (rule 1). `Target.cancelled` describes
+returns. The solvers do not read `special_zero`, and rule 1 only checks whether it is set. `Target.cancelled` describes
 the difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
 """
 
@@ -75,11 +75,11 @@ class Target(NamedTuple, Generic[Item_co]):
 def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cancel: bool) -> Sequence[int]:
     """Returns the indices of the dims that rule 3 removes from both sides.
 
-    In Reshape-1 with a -1, these are the copies. Reshape-1 computes the -1 after removing the copies, so a copied 0
-    does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph operations divide
-    the whole volume by the product of all other items, so they reject this query.
+    If an item is -1, Reshape-1 removes the copied dims. Reshape-1 computes the -1 after removing the copies, so a
+    copied dim of 0 does not make the divisor 0. For example, data (4, 0, 2) and target [-1, 0] give (8, 0). The graph
+    operations divide the whole volume by the product of all other items, so they reject this query.
 
-    Lemma: copies-leave.
+    See the lemma copies-leave in `verification/lemmas.py`.
     """
     return copied if copies_cancel and inferred is not None else ()
 
@@ -157,8 +157,8 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise reject_item(Reason.INVALID_TARGET_VALUE, text, question, index)
     if not question.special_zero:
         return _LITERAL
-    # If the rank of the data is unknown, the data may have a dim at the index of the copied item. A data shape without
-    # a dim at this index is rejected, so it does not matter for the result.
+    # If the rank of the data is unknown, the data may have a dim at the index of this 0. A data shape without a dim at
+    # this index is rejected, so it does not affect the result.
     if question.data is not None and index >= len(question.data):
         rank = len(question.data)
         text = f"special_zero copies input dimension {index}, but the input has rank {rank}"

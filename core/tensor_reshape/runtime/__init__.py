@@ -1,1 +1,1 @@
-"""Helpers for the process and the machine of a client or a server, such as its allocator and its caches."""
+"""Contains helpers for the process of a client or a server, for example for its memory allocator and its caches."""

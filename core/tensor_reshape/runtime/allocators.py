@@ -18,7 +18,7 @@ _KEEPING = {
     _M_ARENA_MAX: _ARENAS,
 }
 _RELEASING = {_M_TRIM_THRESHOLD: 0, _M_TOP_PAD: 0}
-# The block is larger than 64 KiB, because glibc then trims the end of the arena when the block is freed.
+# If a freed block is larger than 64 KiB, glibc also trims the end of its arena.
 _BLOCK_BYTES = 128 * 1024
 
 
@@ -42,13 +42,13 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> bool:
-    """After `keep_freed_memory`, returns unused memory to the system; False if the C library cannot do so.
+    """Returns the memory that `keep_freed_memory` keeps to the system; False if the C library cannot do so.
 
-    `malloc_trim` returns the free memory at the end of the main arena. In every other arena, it keeps up to 64 MiB of
-    free memory at the end. glibc returns this memory if a thread of the arena frees a large block while the thresholds
-    are low. This function therefore lowers the thresholds and frees a block in each arena. glibc assigns new threads to
-    the arenas in turn. The function starts more threads than there are arenas, because other threads may start at the
-    same time.
+    `malloc_trim` returns the free memory at the end of the main arena. In every other arena, `malloc_trim` keeps up to
+    64 MiB of free memory at the end. glibc returns this memory if a thread of the arena frees a large block while the
+    thresholds are low. This function therefore lowers the thresholds and frees a block in each arena. glibc assigns new
+    threads to the arenas in turn. The function starts more threads than there are arenas, because other threads may
+    start at the same time.
     """
     try:
         library = ctypes.CDLL(None)
@@ -60,8 +60,8 @@ def release_freed_memory() -> bool:
     def release_arena() -> None:
         free(malloc(_BLOCK_BYTES))
         # If a block of this thread lies after the free memory, the free memory is not at the end of the arena, and
-        # `free` did not return it to the system. `malloc_trim` returns such memory now, but would keep it after the
-        # thread has ended, because the memory would then be at the end of the arena.
+        # `free` did not return it to the system. `malloc_trim` can return such memory only now. After the thread has
+        # ended, the memory is at the end of the arena, and `malloc_trim` keeps it.
         trim(0)
 
     for option, value in _RELEASING.items():

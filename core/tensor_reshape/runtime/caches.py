@@ -26,7 +26,8 @@ small objects.
 class RecentCache(dict[Key, Value | None]):
     """A cache in which `cache[key]` returns the value or None. The dict itself is the younger generation of the cache.
 
-    The class is a dict, because a lookup in a dict calls no Python function, and a small call makes several lookups.
+    The class is a dict to save time, because a lookup in a dict calls no Python function, and even a small gRPC call
+    makes several lookups.
     """
 
     __slots__ = ("_bytes", "_max_bytes", "_max_entry_bytes", "_older", "_older_sizes", "_sizes")
@@ -35,7 +36,8 @@ class RecentCache(dict[Key, Value | None]):
         """Creates an empty cache.
 
         Args:
-            max_bytes: the largest memory of one generation in bytes. Both generations together may use twice as much.
+            max_bytes: the largest memory of one generation in bytes. Both generations together may use twice as much
+                memory.
             max_entry_bytes: the size of the largest entry that is stored.
         """
         super().__init__()

@@ -1,7 +1,8 @@
 """Lazy imports: a package imports a name only when the name is first used (PEP 562).
 
-The modules of these names load slowly. The package also imports these names under `TYPE_CHECKING`, so that type
-checkers find them. A module of an extra may be missing when it is used, so this module also says how to install one.
+This saves time, because the modules of these names load slowly. The package also imports these names under
+`TYPE_CHECKING`, so that type checkers find them. A name may need an extra that is not installed, so this module also
+returns the command that installs an extra.
 """
 
 import sys
@@ -10,11 +11,11 @@ from importlib import import_module
 
 
 def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Returns the `__getattr__` and the `__dir__` of a package.
+    """Returns the functions `__getattr__` and `__dir__` for a package.
 
     Args:
         package: the name of the package.
-        homes: the module from which each name is imported.
+        homes: a mapping from each name to the module from which the name is imported.
     """
 
     def resolve_lazy(name: str) -> object:
@@ -32,14 +33,14 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
 
 
 def describe_missing(user: str, extra: str, error: ImportError) -> str:
-    """Returns why something cannot be used without an extra, and the command that installs the extra."""
+    """Returns a text that says why `user` needs an extra, and the command that installs the extra."""
     return f"{user} needs the extra {extra}, because {error.name} is missing: {advise_install(extra)}"
 
 
 def advise_install(extra: str) -> str:
     """Returns the command that installs an extra.
 
-    pip keeps the installed package and adds what the extra needs, so the command works without an index that has the
-    package. Double quotes work in all shells, also in that of Windows.
+    pip keeps the installed package and adds the packages that the extra needs. The command therefore also works if no
+    package index contains tensor-reshape. Double quotes work in all shells, including those of Windows.
     """
     return f'pip install "tensor-reshape[{extra}]"'

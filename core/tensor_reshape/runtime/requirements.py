@@ -4,18 +4,18 @@ import re
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
-# An import fails if protobuf is older than the generator of a package, or two major versions newer. The metadata of
-# googleapis-common-protos also excludes newer versions with which it works.
+# Generated code cannot be imported if protobuf is older than the generator of the code, or two major versions newer.
+# The metadata of googleapis-common-protos also excludes newer versions of protobuf that work.
 _CHECKED_BOUNDS = {"tensor-reshape": (">=", "<"), "googleapis-common-protos": (">=",)}
-"""The packages with generated code, and the bounds of their requirement of protobuf that are checked."""
+"""The packages with generated code, and the operators of the bounds for protobuf that are checked."""
 
 
 def describe_unmet_requirements() -> str:
-    """Returns a line with the packages that are missing or too old, and the command that installs them.
+    """Returns a line with the packages that are missing or do not fit, and the command that installs them.
 
     The result is empty if nothing is wrong. Packages of extras are not checked.
     """
-    if find_spec("tensor_reshape.v1") is None:  # tensor-reshape-protos has the same files, and was uninstalled
+    if find_spec("tensor_reshape.v1") is None:  # tensor-reshape-protos, which has the same files, was uninstalled
         return "tensor_reshape.v1 is missing. Run pip install --force-reinstall --no-deps tensor-reshape"
     faults, wanted = [], []
     for owner, operators in _CHECKED_BOUNDS.items():
@@ -42,7 +42,7 @@ def _list_requirements(package: str) -> list[str]:
 
 
 def _is_allowed(installed: str, requirement: str, operators: tuple[str, ...]) -> bool:
-    """Whether a version meets those bounds of a requirement that have one of the operators."""
+    """Whether a version is within the bounds of a requirement. Only bounds with one of the operators are checked."""
     release = _read_release(installed)
     return all(
         release >= _read_release(bound) if operator == ">=" else release < _read_release(bound)

@@ -1,9 +1,9 @@
-"""The encoders and decoders of all protobuf messages. The client and the server use the same functions.
+"""Encodes and decodes all protobuf messages. The client and the server use the same functions.
 
 Invariants:
 
 - The package opens no file or socket, starts no thread, and reads no clock.
-- No result of a function depends on earlier calls.
+- The result of a function does not depend on earlier calls.
 - A decoder does not copy the bytes of a tensor if these bytes are at the end of the message. The clients of this
   project and all generated protobuf classes write these bytes at the end. An encoder copies the bytes of a tensor once,
   into the message.

@@ -1,8 +1,8 @@
-"""Conversion between tensors and numpy arrays.
+"""Converts tensors to numpy arrays and back.
 
 The conversions preserve every bit pattern. Elements are copied only if the protobuf API cannot describe their layout in
-memory. An array of ml_dtypes has one element per byte, but a message has several elements of a packed type per byte, so
-these elements are packed and unpacked.
+memory. If a type is packed, a message has several elements in a byte, but an array of ml_dtypes has only one. The
+elements of these types are therefore packed and unpacked.
 
 - All packed types of ml_dtypes have 2 or 4 elements in a byte, with the first element in the lowest bits. No element is
   split between two bytes, so any chunk of a tensor can be packed or unpacked separately. The other packed types of
@@ -87,7 +87,7 @@ def _mask_word(data_type: DataType) -> int:
 
 
 def _list_shifts(data_type: DataType) -> list[int]:
-    """Returns the two shifts, or the one shift, that pack or unpack the elements of a word.
+    """Returns the one or two shifts that pack or unpack the elements of a word.
 
     The distance between neighbouring elements is `bits` in a packed byte and 8 bits in a word. To pack or unpack a
     word, the element at index i therefore moves by i steps of `8 - bits` bits. A shift by one step and a shift by two
@@ -120,7 +120,7 @@ def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
     In error messages, the array is called `field`.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     # Numpy types of a single byte have the byte order "|" and need no conversion.
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
@@ -138,7 +138,7 @@ def view_array(array: Array, field: str) -> TensorView:
     types cannot have strides.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
     array = array.astype(DTYPES[data_type], copy=False)  # `astype` copies the array only if it is big-endian
@@ -203,7 +203,7 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
     """Returns the elements in their order in memory, and their strides.
 
-    None means that the elements are in row-major order.
+    If the strides are None, the elements are in row-major order.
     """
     if not array.flags.c_contiguous:
         # If a stride of 0 repeats an element in memory, the element is sent only once, with a stride of 0.

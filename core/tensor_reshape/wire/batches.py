@@ -46,8 +46,8 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
     """Returns the items of a batch without parsing them.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
-        LimitError: BATCH_TOO_LARGE.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
+        LimitError: the reason is BATCH_TOO_LARGE.
     """
     if len(raw) > MAX_BATCH_BYTES:
         text = f"the batch has {len(raw)} bytes; at most {MAX_BATCH_BYTES} are allowed"
@@ -73,7 +73,7 @@ def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) 
         except Exception as bug:  # noqa: BLE001 - a bug affects only one item
             read = reject_bug(bug, report)
         yield read
-        del read  # an error refers to this frame, which would refer to the error
+        del read  # otherwise, the error and this frame would refer to each other, and both would stay in memory
 
 
 def _encode_overflow(max_bytes: int) -> bytes:
@@ -117,7 +117,7 @@ def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def build_rejection(error: ReshapeError) -> reshape_pb2.Rejection:
-    """Returns the message of an error."""
+    """Returns the protobuf message for an error."""
     return reshape_pb2.Rejection(
         reason=error.reason,
         message=error.message,
@@ -128,7 +128,7 @@ def build_rejection(error: ReshapeError) -> reshape_pb2.Rejection:
 
 
 def describe_rejection(error: ReshapeError) -> Json:
-    """Returns the message of an error as JSON."""
+    """Returns the protobuf message for an error, converted to JSON."""
     return describe_message(build_rejection(error))
 
 
@@ -145,7 +145,7 @@ def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
     """Reads one parsed item of a request.
 
     Raises:
-        InvalidRequestError: the item has no query or no data, or an error of `read_infer_request`.
+        InvalidRequestError: the item has no query or no data, or `read_infer_request` rejects the query.
     """
     if not message.HasField("question"):
         raise InvalidRequestError.of(Reason.FIELD_MISSING, "question is required", "question")
@@ -165,7 +165,7 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
         rejection = message.rejection
         kind: type[ReshapeError] = LimitError if rejection.limit_exceeded else InvalidRequestError
         if rejection.reason == Reason.INTERNAL_ERROR:
-            kind = ReshapeError  # the server met a bug
+            kind = ReshapeError  # a bug in the server has caused the rejection
         return kind(
             rejection.message, reason=rejection.reason, field=rejection.field, metadata=dict(rejection.metadata)
         )
@@ -176,8 +176,8 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
     """Splits a message into its items or results without parsing them, and stops after `max_items + 1` of them.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
-        LimitError: BATCH_TOO_LARGE, if more than `max_items` fields are not items.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
+        LimitError: the reason is BATCH_TOO_LARGE if more than `max_items` fields are not items.
     """
     # Unknown fields of the batch message are limited to `max_items` as well, because reading past two million small
     # fields would take seconds.
@@ -198,7 +198,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
-    """Splits a message that contains a protobuf group or is malformed, with the generated class."""
+    """Splits a message with the generated class, because it contains a protobuf group or is malformed."""
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)

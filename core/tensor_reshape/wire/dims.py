@@ -1,7 +1,8 @@
 """Converts dims and shapes between protobuf messages and Python values.
 
 A dim of a kind that this version does not know is rejected and never ignored. Shapes and expressions that exceed their
-limits are rejected before they are read, because reading them would take long. The rules check numbers and names later.
+limits are rejected before they are read, because reading them would take long. The package `rules` checks numbers and
+names later.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,14 +28,14 @@ from tensor_reshape.wire.methods import ReshapeRequest
 
 
 def decode_dims(shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
-    """Reads a shape. A -1 is an unknown dim, unless `partial` describes it.
+    """Reads a shape. A -1 is an unknown dim, unless the field `partial` describes it.
 
     Args:
         shape: the message.
         path: the path of the list of dims in errors, which ends with `dims`.
 
     Raises:
-        InvalidRequestError: PARTIAL_DIM_INVALID, or DIM_UNKNOWN if a dim is of an unknown kind.
+        InvalidRequestError: the reason is PARTIAL_DIM_INVALID, or DIM_UNKNOWN if a dim is of an unknown kind.
     """
     dims: list[AnyDim] = [*shape.dims[:]]  # a slice is twice as fast as an iteration
     if shape.partial or -1 in dims:  # most shapes are known
@@ -47,8 +48,8 @@ def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> li
     """Reads a shape of a request, after checking that its rank is not above the limit of all operations.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, or an error of `decode_dims`.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        InvalidRequestError: the reason is RANK_UNSUPPORTED, or one of those of `decode_dims`.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) > MAX_RANK:
         check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
@@ -56,11 +57,11 @@ def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> li
 
 
 def decode_target(operation: Operation, shape: reshape_pb2.TargetShape) -> list[AnyDim]:
-    """Reads the requested shape of a query. A -1 infers a dim, unless `partial` describes it.
+    """Reads the requested shape of a query. A -1 infers a dim, unless the field `partial` describes it.
 
     Raises:
-        InvalidRequestError: RANK_UNSUPPORTED, PARTIAL_DIM_INVALID or DIM_UNKNOWN.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        InvalidRequestError: the reason is RANK_UNSUPPORTED, PARTIAL_DIM_INVALID or DIM_UNKNOWN.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     if len(shape.items) > MAX_RANK:
         check_rank(operation, len(shape.items), "shape", DEFAULT_LIMITS)
@@ -76,7 +77,7 @@ def decode_expected(
     """Reads the expected shape of a request; None if the request has no expected shape.
 
     Raises:
-        ReshapeError: the errors of `decode_shape`.
+        ReshapeError: `decode_shape` rejects the expected shape.
     """
     if not message.HasField("expected_shape"):
         return None
@@ -84,33 +85,36 @@ def decode_expected(
 
 
 def reject_partial(text: str, field: str) -> InvalidRequestError:
-    """Returns the error of an entry of `partial` that does not fit."""
+    """Returns the error for an invalid entry of the field `partial`."""
     return InvalidRequestError.of(Reason.PARTIAL_DIM_INVALID, text, field)
 
 
 def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
-    """Returns the message of a shape."""
+    """Returns the protobuf message for a shape."""
     message = tensor_pb2.Shape()
     write_shape(message, dims)
     return message
 
 
 def write_shape(message: tensor_pb2.Shape, dims: Sequence[AnyDim]) -> None:
-    """Writes a shape into an empty message. An unknown dim is a -1 without an entry."""
+    """Writes a shape into an empty message. An unknown dim is written as a -1 without an entry in `partial`."""
     message.SetInParent()  # the shape of a scalar is an empty message
     message.dims.extend(_list_numbers(dims))
     _write_partial(message, [index for index, dim in enumerate(dims) if isinstance(dim, Dim)], dims)
 
 
 def encode_target(items: Sequence[AnyDim]) -> reshape_pb2.TargetShape:
-    """Returns the message of a requested shape."""
+    """Returns the protobuf message for a requested shape."""
     message = reshape_pb2.TargetShape()
     write_target(message, items)
     return message
 
 
 def write_target(message: reshape_pb2.TargetShape, items: Sequence[AnyDim]) -> None:
-    """Writes a requested shape into an empty message. An unknown item has an entry, because a -1 without one infers."""
+    """Writes a requested shape into an empty message.
+
+    An unknown item is written as a -1 with an entry in `partial`, because a -1 without an entry infers a dim.
+    """
     message.SetInParent()
     message.items.extend(_list_numbers(items))
     _write_partial(message, [index for index, dim in enumerate(items) if not isinstance(dim, int)], items)
@@ -123,7 +127,7 @@ def _list_numbers(dims: Sequence[AnyDim]) -> list[int]:
 def _write_partial(
     message: tensor_pb2.Shape | reshape_pb2.TargetShape, indices: Iterable[int], dims: Sequence[AnyDim]
 ) -> None:
-    """Writes the entries of the dims at these indices, which are not numbers."""
+    """Writes the entries of `partial` for the dims at these indices, which are not numbers."""
     for index in indices:
         entry, dim = message.partial.add(index=index), dims[index]
         if isinstance(dim, Dim):
@@ -131,7 +135,7 @@ def _write_partial(
 
 
 def _write_dim(entry: tensor_pb2.PartialDim, dim: Dim) -> None:
-    """Writes a dim into an entry that has only an index."""
+    """Writes a dim into an entry of `partial` that has only an index."""
     if dim.expression is None:
         _write_interval(entry.interval, dim.bounds)
         return
@@ -145,7 +149,7 @@ def _write_dim(entry: tensor_pb2.PartialDim, dim: Dim) -> None:
 
 
 def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_pb2.Expression:
-    """Returns the message of an expression."""
+    """Returns the protobuf message for an expression."""
     message = tensor_pb2.Expression()
     _write_expression(message, expression, bounds)
     return message
@@ -179,7 +183,7 @@ def decode_expression(message: tensor_pb2.Expression) -> Expression:
 def _decode_partial(
     entries: Iterable[tensor_pb2.PartialDim], numbers: Sequence[int], path: str, parent: str
 ) -> dict[int, Dim | None]:
-    """Reads the entries of a shape or of a requested shape by index.
+    """Reads the entries of the field `partial`, and returns their dims by index.
 
     Args:
         entries: the entries.
@@ -201,7 +205,7 @@ def _decode_partial(
 
 
 def _reject_index(entry: tensor_pb2.PartialDim, field: str, last: int, rank: int) -> InvalidRequestError:
-    """Returns the error of an entry whose index is absent, or does not fit the numbers or the entry before it."""
+    """Returns the error for an entry of `partial` whose index is absent, too large, or not above the last index."""
     if not entry.HasField("index"):
         return InvalidRequestError.of(Reason.FIELD_MISSING, f"{field} is required", field)
     index = entry.index
@@ -219,7 +223,7 @@ def _decode_dim(entry: tensor_pb2.PartialDim, path: str, index: int) -> Dim | No
         return Dim(symbol.bounds, Expression(1, (symbol,)))
     if kind == "expression":
         count = len(entry.expression.factors) + len(entry.expression.divisors)
-        # Such a long expression is rejected before it is read, because reading it would take long.
+        # If an expression is too long, it is rejected before it is read, because reading it would take long.
         if count > MAX_FACTORS:
             raise reject_factors(count, f"{path}[{index}]", index)
         return Dim(_decode_interval(entry.expression.bounds), decode_expression(entry.expression))

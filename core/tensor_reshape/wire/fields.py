@@ -57,8 +57,8 @@ def find_payload(
         within: the number of bytes after `begin` in which field 15 must begin. One field is allowed for each 32 bytes.
 
     Returns:
-        The end of the header, the start of the field's content, and the number of fields that were read. The result is
-        None if the message has another form.
+        A tuple of the end of the header, the start of the field's content, and the number of fields that were read. The
+        result is None if the message has another form.
     """
     position = begin
     while position < min(len(message), begin + within):
@@ -93,11 +93,12 @@ def check_header_size(size: int) -> int:
     The header is the part of a message that does not belong to the elements of its tensor.
 
     Raises:
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     if size > MAX_HEADER_BYTES:
         text = (
-            f"the message has {size} or more bytes in addition to its tensor's; at most {MAX_HEADER_BYTES} are allowed"
+            f"the message has {size} or more bytes, not counting those of its tensor; "
+            f"at most {MAX_HEADER_BYTES} are allowed"
         )
         raise LimitError.of(Reason.HEADER_TOO_LARGE, text, size=size, limit=MAX_HEADER_BYTES)
     return size
@@ -107,7 +108,7 @@ def parse_message(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
     """Parses a message with its generated class.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     try:
         return kind.FromString(raw)
@@ -155,7 +156,7 @@ def read_varint(message: bytes, position: int) -> tuple[int, int]:
 def read_field(message: bytes, position: int) -> _Field | None:
     """Returns the field at `position`, or None if the field is a group or is invalid.
 
-    The field may end after the end of the message.
+    If the message is incomplete, the returned field may end after the end of the message.
     """
     tag, start = read_varint(message, position)
     wire_type = tag & 7

@@ -1,4 +1,4 @@
-"""Encoding and decoding of InferShape.
+"""Encodes and decodes the requests and responses of InferShape.
 
 A request with an unknown operation or an unknown kind of dim is rejected. Unknown values in a response are ignored or
 become UNKNOWN, because a newer server may send such values.
@@ -71,7 +71,7 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a dim is of an unknown kind.
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     check_header_size(len(raw))
     return read_question(parse_message(reshape_pb2.InferShapeRequest, raw))
@@ -81,7 +81,7 @@ def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     """Reads a parsed InferShape request, which must contain `data`.
 
     Raises:
-        InvalidRequestError: the errors of `decode_infer_request`.
+        InvalidRequestError: a required field is absent, or a value in the request is unknown or invalid.
     """
     request = read_infer_request(message)
     if not message.HasField("data"):
@@ -185,7 +185,7 @@ def _read_range(indices: Sequence[int]) -> range:
 
 
 def encode_condition(condition: Condition) -> reshape_pb2.Condition:
-    """Returns the message of a condition."""
+    """Returns the protobuf message for a condition."""
     kind, left, right, low, high, unless_zero, rule, item = condition
     return reshape_pb2.Condition(
         kind=_CONDITION_NUMBERS[kind],

@@ -1,9 +1,10 @@
-"""Messages in protobuf's JSON mapping, which the service, the SDK, the command line and the conformance suite share.
+"""Reads and writes protobuf messages as JSON, for the service, the SDK, the command line and the conformance suite.
 
-- A reader accepts field names in lowerCamelCase and as in the proto file, and 64-bit numbers as numbers and as text. It
-  rejects duplicate names and unknown names. Its errors name the position or the field of the fault.
-- `describe_message` writes 64-bit numbers as numbers, because Python and most files of JSON have exact integers.
-  `write_message` writes them as text, as the mapping demands, because JavaScript cannot represent all of them.
+- A reader accepts field names in lowerCamelCase or as in the proto file, and 64-bit numbers as numbers or as text. It
+  rejects duplicate names and unknown names. Its errors contain the position or the field of the wrong value.
+- `describe_message` writes 64-bit numbers as numbers, because integers are exact in Python and in most JSON files.
+  `write_message` writes 64-bit numbers as text, because protobuf's JSON mapping demands it for JavaScript, which cannot
+  represent all of them.
 """
 
 import json
@@ -28,28 +29,28 @@ _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
 _ENUM = re.compile(r"^Invalid enum value .* for enum type ([\w.]+)$")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _NUMBER = re.compile(r"NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long, and no other thread runs
-_PADDINGS = (("",), (), ("", "=="), ("", "="))  # by the number of characters after the last four
+_BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long, while no other thread runs
+_PADDINGS = (("",), (), ("", "=="), ("", "="))  # the allowed endings, by the number of characters modulo 4
 _LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
 
 
 class _DuplicateNameError(ValueError):
-    """An object contains the same name twice."""
+    """A JSON object contains the same name twice."""
 
 
 class _Check(NamedTuple):
-    """A check of a value. `wanted` names a value that passes."""
+    """A check of a value. `wanted` describes the values that pass the check."""
 
     passes: Callable[[object], bool]
     wanted: str
 
 
 class Checks(NamedTuple):
-    """What `check_values` checks in addition to the types of values.
+    """The checks that `check_values` makes in addition to those of types.
 
     Attributes:
         max_entries: the maximum number of entries of a list or an object.
-        opaque: the full name of a message that may have any form.
+        opaque: the full name of a message type whose values are not checked.
     """
 
     max_entries: float = math.inf
@@ -60,7 +61,7 @@ _DEFAULT_CHECKS = Checks()
 
 
 class _Field(NamedTuple):
-    """The form of the values of a field: their container if there are several, and their message or their check."""
+    """The form of a field. It has a container for several values, and a message type or a check for each value."""
 
     number: int
     container: type[list[Any] | dict[Any, Any]] | None
@@ -69,7 +70,7 @@ class _Field(NamedTuple):
 
 
 def decode_text(body: bytes) -> str:
-    """Returns the text of a body.
+    """Returns the text of a body, which must be UTF-8.
 
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
@@ -130,7 +131,7 @@ def check_values(value: object, kind: Descriptor, path: str = "", checks: Checks
     """Checks the types of the values of a message. Unknown names are left to the parser.
 
     protobuf would read an empty list as an empty message, drop characters of invalid base64, and take the lower bits of
-    a number as an enum value. Its other errors would contain texts of Python.
+    a number as an enum value. Its other error messages would contain the texts of Python exceptions.
 
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
@@ -172,7 +173,10 @@ def _check_value(value: object, field: _Field, path: str, checks: Checks) -> Non
 
 @cache
 def _list_fields(kind: Descriptor) -> Mapping[str, _Field]:
-    """Returns the fields of a message by all their names. Reading descriptors takes longer than the checks."""
+    """Returns the fields of a message by all their names.
+
+    The result is cached, because reading descriptors takes longer than the checks.
+    """
     fields = dict[str, _Field]()
     for field in kind.fields:
         entry = field.message_type
@@ -187,7 +191,10 @@ def _list_fields(kind: Descriptor) -> Mapping[str, _Field]:
 
 
 def shorten(value: object) -> str:
-    """Returns a short text for a JSON value. Lists and objects are only named, because they may be large and deep."""
+    """Returns a short text for a JSON value.
+
+    The text of a list or an object does not contain its values, because they may be large and deep.
+    """
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value)
@@ -216,7 +223,7 @@ def is_text(value: object) -> bool:
         return False
     try:
         value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except UnicodeEncodeError:  # the text contains half of a surrogate pair
         return False
     return True
 
@@ -229,7 +236,7 @@ def _is_base64(value: object) -> bool:
 
 
 def write_message(message: Message) -> bytes:
-    """Returns a message as JSON, to the letter of the mapping."""
+    """Returns a message as JSON, exactly as protobuf's JSON mapping defines."""
     return write_json(json_format.MessageToDict(message))
 
 
@@ -243,7 +250,10 @@ def write_json(document: object) -> bytes:
 
 
 def describe_message(message: Message, **form: Any) -> Json:
-    """Returns a message as a JSON object whose 64-bit numbers are numbers. `form` has arguments of `MessageToDict`."""
+    """Returns a message as a JSON object, with 64-bit integers as numbers.
+
+    `form` contains arguments for `MessageToDict`.
+    """
     record: Json = json_format.MessageToDict(message, **form)
     _restore_numbers(record, cast("Descriptor", message.DESCRIPTOR))
     return record
@@ -267,7 +277,7 @@ def reject_json(text: str, field: str = "") -> InvalidRequestError:
 
 
 def _find_cause(error: Exception) -> str:
-    """Returns the place or the cause of a fault in a text, as the end of a message."""
+    """Returns the end of an error message, with the position or the cause of the fault in a JSON text."""
     if isinstance(error, json.JSONDecodeError):
         line = "" if error.lineno == 1 else f"line {error.lineno}, "
         return f" at {line}character {error.colno}"

@@ -1,4 +1,4 @@
-"""A table of the methods of the gRPC service. Clients, servers and encoders use this table.
+"""Lists the methods of the gRPC service, for clients, servers and encoders.
 
 CONTRIBUTING.md explains how to add an operation.
 """
@@ -50,8 +50,8 @@ class OperationMethod(Method):
     """The method that executes an operation.
 
     Attributes:
-        operation: the operation. In StreamReshape, the name of the method is also the name of the field that begins a
-            tensor.
+        operation: the operation. In StreamReshape, the name of the operation is also the name of the field that begins
+            a tensor.
         number: the number of the operation in InferShape requests.
     """
 

@@ -81,14 +81,14 @@ class ReshapeCall:
 
 
 def encode_request_header(call: ReshapeCall, shape: TensorView | None) -> bytes:
-    """Returns the encoded request, without the bytes of its tensor at the end.
+    """Returns the encoded request without the bytes of its tensor, which come last.
 
     Args:
         call: the query and the data.
         shape: the requested shape as a tensor, or None for StaticReshape.
 
     Raises:
-        LimitError: MESSAGE_TOO_LARGE, if the message exceeds the limit of protobuf.
+        LimitError: the reason is MESSAGE_TOO_LARGE if the message exceeds the limit of protobuf.
     """
     payload_bytes = call.data.payload.nbytes
     # The limit of the payload leaves space for the headers of the message and of the tensor.
@@ -130,7 +130,7 @@ def decode_reshape_request(
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     return read_call(operation, *_split(OPERATION_METHODS[operation].request, "data", raw, parts), limits)
 
@@ -142,7 +142,7 @@ def read_call(
 
     Raises:
         InvalidRequestError: a required field is absent, or the shape tensor cannot be read.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     data = decode_tensor(tensor, payload, "data")
     question = Question(
@@ -160,9 +160,9 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
     """Returns the items of a shape tensor.
 
     Raises:
-        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or a reason of
-            `check_dims` or `check_layout`.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        InvalidRequestError: the reason is SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or one of
+            those of `check_dims` and `check_layout`.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     check_shape_data_type(operation, shape.data_type)
     return read_items(operation, shape, limits)
@@ -172,8 +172,8 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
     """Returns the items of a shape tensor without checking its data type.
 
     Raises:
-        InvalidRequestError: the errors of `read_target`, except SHAPE_DATA_TYPE_UNSUPPORTED.
-        LimitError: RANK_LIMIT_EXCEEDED.
+        InvalidRequestError: the reason is one of those of `read_target`, except SHAPE_DATA_TYPE_UNSUPPORTED.
+        LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) != 1:
         text = f"shape has rank {len(shape.dims)}; a requested shape must be a tensor of rank 1"
@@ -199,7 +199,7 @@ def find_parts(raw: bytes, within: int = MAX_HEADER_BYTES) -> Parts | None:
 
 
 def encode_response_header(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
-    """Returns the encoded response of any operation, without the bytes of its tensor at the end.
+    """Returns the encoded response of any operation without the bytes of its tensor, which come last.
 
     The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
     are therefore also at an aligned address.
@@ -207,14 +207,14 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     # To lengthen the header, the encoder pads the varint of the shortest dim to at most 9 bytes, and then the varint of
     # the length of the dims. All protobuf readers accept such padding. Longer varints are not safe, because protobufjs
     # misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative. At
-    # most 7 bytes are missing, and the shortest dim of any tensor is below 2^35, which takes at most 5 bytes. So at
-    # least 4 bytes fit into the dim, and the length takes at most 4. If a tensor has no dims, the varint of the message
-    # length has 3 bytes.
+    # most 7 bytes of padding are needed, and the shortest dim of any tensor is below 2^35, so its varint takes at most
+    # 5 bytes. At least 4 bytes of padding therefore fit into this varint, and the varint of the length takes at most 4
+    # bytes. If a tensor has no dims, the padding extends the varint of the message length to 3 bytes.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
     least = len(kind) + len(_encode_dims(numbers, 0)) + len(tail)
-    # The width of the length field is computed for the largest padding. It therefore suffices for every padding.
+    # The width of the length field is computed for the largest padding, so it suffices for every padding.
     width = len(encode_varint(least + _ALIGNMENT - 1 + payload_bytes))
     missing = -(1 + width + least) % _ALIGNMENT
     tensor = kind + _encode_dims(numbers, missing) + tail
@@ -318,7 +318,7 @@ class Chunk(NamedTuple):
 
 
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the encoded message that begins a tensor.
+    """Returns the encoded message of a stream that begins a tensor.
 
     Args:
         call: the query and the data.
@@ -342,7 +342,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a header has tensor bytes.
-        LimitError: HEADER_TOO_LARGE.
+        LimitError: the reason is HEADER_TOO_LARGE.
     """
     chunk = find_chunk(raw)  # the compact form of a chunk is tried first, because most messages of a stream are chunks
     if chunk is not None:

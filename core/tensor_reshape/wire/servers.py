@@ -1,7 +1,7 @@
 """Encodes and decodes the messages about a server: ServerInfo, and `grpc.health.v1.Health/Check`.
 
 If a newer server lists operations, data types or features that this version does not know, these entries are ignored.
-Clients do not need the package grpcio-health-checking, because the messages of health checks have the encoding of
+Clients do not need the package grpcio-health-checking, because the messages of health checks are encoded like
 protobuf's wrapper messages, in which field 1 is a string or a varint.
 """
 
@@ -83,7 +83,7 @@ class ServerInfo:
         version: the version of the server's package.
         limits: the limits of requests and responses.
         operations: for each operation that reshapes data, the ranks and types that the operation accepts.
-        features: the optional features.
+        features: the optional features that the server has.
 
     >>> sorted(client.server_info().operations)
     ['dynamic_reshape', 'reshape', 'static_reshape']
@@ -126,7 +126,7 @@ def decode_server_info(raw: bytes) -> ServerInfo:
     """Reads a ServerInfoResponse.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     message = parse_message(reshape_pb2.ServerInfoResponse, raw)
     limits = {field.name: getattr(message.limits, field.name) for field in message.limits.DESCRIPTOR.fields}
@@ -184,7 +184,7 @@ def decode_check_response(raw: bytes) -> HealthStatus:
     A status that this version does not know becomes UNKNOWN.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED.
     """
     try:
         number = Int32Value.FromString(raw).value

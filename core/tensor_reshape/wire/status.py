@@ -3,9 +3,9 @@
 Each text in the details is cut at a length limit, because gRPC reports RESOURCE_EXHAUSTED instead of the error if the
 trailing metadata exceeds about 9 KB.
 
-A request id identifies a call in the logs of the client and the server. The client sends it in the metadata of a call.
-If the client sends no request id, the server creates one. The server returns it in the trailing metadata. Request ids
-appear in logs and error messages, so both sides ignore a value that is not a valid id.
+A request id identifies a call in the logs of the client and the server. The client sends the id in the metadata of a
+call. If the client sends no request id, the server creates one. The server returns the request id in the trailing
+metadata. Request ids appear in logs and error messages, so both sides ignore a value that is not a valid id.
 """
 
 import math
@@ -88,7 +88,7 @@ def encode_rejection(error: ReshapeError) -> Status:
         details.append(RetryInfo(retry_delay=delay))
         pushback = ((PUSHBACK_KEY, str(milliseconds)),)
     elif isinstance(error, LimitError):
-        pushback = ((PUSHBACK_KEY, _NEVER),)  # a retry policy sees only the code, which is also that of a busy server
+        pushback = ((PUSHBACK_KEY, _NEVER),)  # a retry policy sees only the code, and a busy server has the same code
     message = StatusMessage(code=Code.Value(code), message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 
@@ -106,15 +106,15 @@ def decode_rejection(code: str, trailing_metadata: Iterable[tuple[str, str | byt
 
 
 def encode_brief_rejection(error: ReshapeError) -> Status:
-    """Returns the status of an error without trailing metadata, for a call that can no longer send any.
+    """Returns the status of an error for a call that can no longer send trailing metadata.
 
-    Instead of the details, the text of the status begins with the reason.
+    Because there are no details, the text of the status begins with the reason.
     """
     return Status(_choose_code(error), clip_text(f"{error.reason}: {error.message}", MAX_MESSAGE_CHARACTERS), ())
 
 
 def decode_brief_rejection(code: str, text: str) -> ReshapeError | None:
-    """Returns the error of `encode_brief_rejection`, or None if the text does not begin with a reason of this code.
+    """Returns the error that `encode_brief_rejection` encoded; None if the text does not begin with a reason of `code`.
 
     The error has neither a field nor metadata.
     """
@@ -139,7 +139,7 @@ def _count_retry_milliseconds(error: ReshapeError) -> int:
 
 
 def _choose_code(error: ReshapeError) -> str:
-    """Returns the name of the status code of the error's reason, or of its class if the reason is unknown."""
+    """Returns the name of the status code for the error's reason, or for its class if the reason is unknown."""
     return error.reason.code_name if isinstance(error.reason, Reason) else error.code_name
 
 

@@ -45,7 +45,7 @@ class TensorView:
 
 
 def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
-    """Returns the message of a tensor without the bytes of the tensor."""
+    """Returns the protobuf message for a tensor, without the bytes of the tensor."""
     return tensor_pb2.Tensor(data_type=encode_data_type(tensor.data_type), dims=tensor.dims, strides=tensor.strides)
 
 
@@ -60,7 +60,7 @@ def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -
     """Returns the tensor of a message. The argument `payload` contains the bytes of the tensor.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
     """
     data_type = decode_data_type(message.data_type, f"{field}.data_type")
     # Protobuf encodes empty and absent strides in the same way, and both mean that the tensor is dense.
@@ -73,11 +73,11 @@ def encode_data_type(data_type: DataType) -> tensor_pb2.DataType.ValueType:
 
 
 def decode_data_type(number: int, field: str) -> DataType:
-    """Returns the data type with a number of the protobuf enum.
+    """Returns the data type that has this number in the protobuf enum.
 
     Raises:
-        InvalidRequestError: DATA_TYPE_UNSUPPORTED, if no data type has the number. The number 0 means an unspecified
-            type.
+        InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED if no data type has the number. The number 0 means an
+            unspecified type.
     """
     data_type = _DATA_TYPES.get(number)
     if data_type is None:

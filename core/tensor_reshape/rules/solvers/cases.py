@@ -17,9 +17,9 @@ solve
             _solve_inferred         the divisor of the -1 is not 0
             _solve_inferred_zero    the divisor of the -1 is not 0, and the -1 becomes 0
 
-The result is always sound, so it never excludes a possible value. If there would be too many cases, the result has the
-ranges of the query. If no steps are left, the result has the ranges that have been narrowed so far, or the ranges of
-the query.
+The result is always sound, so it never excludes a possible value. If a query has too many cases, the result has the
+ranges that the query declares. If no steps are left, the result has the ranges that have been narrowed so far, or the
+declared ranges.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -47,8 +47,8 @@ class ValueCase:
         target: the target, in which an unknown item may be treated as a copy or as the -1.
         budget: the step budget, which all cases of the query share.
         wanted: the keys of the variables whose ranges are needed. By default, these are the output variables.
-        equation: the equation, in which the product of the data is divided by the product of the output.
-        remainder: the equation in lowest terms. It is equivalent if the cancelled variables are not 0.
+        equation: the equation as a quotient, which is the product of the data divided by the product of the output.
+        remainder: the equation in lowest terms. It is equivalent to `equation` if the cancelled variables are not 0.
         cancelled: the variables that were cancelled.
     """
 
@@ -59,7 +59,7 @@ class ValueCase:
         self.system = system
         self.target = target
         self.budget = budget
-        # The solver narrows only the ranges that are needed, because a tighter bound of a range needs a search.
+        # The solver narrows only the ranges that are needed, because narrowing a range may need a search.
         if wanted is None:
             wanted = {key for monomial in system.output for key in monomial.product.factors}
         self.wanted = wanted
@@ -82,7 +82,7 @@ class ValueCase:
 def solve(case: ValueCase) -> Solution | None:
     """Returns the range of every output variable, or None if no instance is accepted.
 
-    Lemma: two-cases.
+    See the lemma two-cases in `verification/lemmas.py`.
     """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
@@ -99,7 +99,7 @@ def _solve_nonempty(case: ValueCase) -> Solution | None:
     Every variable is then at least 1, so factors that both sides have in common can be cancelled. For example, [N, 4]
     -> [N, M, 2] has the cancelled equation 4 = 2 * M, so M is 2.
 
-    Lemmas: cancel-nonzero, nonempty-dims.
+    See the lemmas cancel-nonzero and nonempty-dims in `verification/lemmas.py`.
     """
     return narrow_ranges(case.system.ranges, case.remainder, case.wanted, case.budget)
 
@@ -124,27 +124,27 @@ def _solve_empty(case: ValueCase, unknown: set[int], copies: Mapping[int, int | 
     this case. A variable can be 0 if its range contains 0. A variable can have another value if both the data and the
     output have another dim that can be 0.
 
-    Lemma: empty-dims.
+    See the lemma empty-dims in `verification/lemmas.py`.
 
     Args:
         case: the query.
         unknown: the variables of the unknown items, which can be 0 only as copies.
-        copies: a mapping from a variable of `unknown` to the variable of the data dim that it would copy. It contains
-            only data dims that may be 0. The value None means that the data dim is not a single variable.
+        copies: a mapping from a variable of `unknown` to the variable of the data dim that it would copy. The mapping
+            contains only data dims that may be 0. The value None means that the data dim is not a single variable.
     """
     system, equation = case.system, case.equation
     sources = {key for key in equation.factors if system.can_be_zero(key)}
     sinks = {key for key in equation.divisors if system.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
         return None
-    # Each variable is examined separately. In this case, both volumes are 0. A variable may therefore have a value
-    # other than 0 only if another data variable and another output variable can be 0. The variable itself may be 0,
-    # because each side of the equation has a variable that can be 0.
+    # Each variable is examined separately. Because both volumes are 0, a variable may have a value other than 0 only if
+    # another data variable and another output variable can be 0. The variable itself may be 0, because each side of the
+    # equation has a variable that can be 0.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
-        # True if another variable can copy a 0, so that the output has a 0 whatever the value of this variable is.
+        # `copied` is true if another variable can copy a 0. The output then has a 0 for any value of this variable.
         copied = any(key not in pair for pair in copies.items())
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
         # If a variable has no possible value, no instance belongs to this case. `solution` then has no range for the
@@ -179,15 +179,15 @@ def _solve_cancelled_zeros(case: ValueCase, inferred: int) -> Solution | None:
     M, 6] -> [?, ?, -1] with special_zero, whose output items are called u, v and x here. If u and v are lengths, the
     equation is N * M * 6 = u * v * x. If u copies N and N is 0, the equation is M * 6 = v * x. If v also copies M and M
     is 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
-    reject a -1 next to a copied 0, so they have no such cases.
+    reject a -1 next to a copied dim of 0, so they have no such cases.
 
-    Lemma: copies-leave.
+    See the lemma copies-leave in `verification/lemmas.py`.
     """
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
         return case.keep_ranges()
-    # The case without a copied 0 is solved first, because this common case should use the step budget before the rare
-    # cases.
+    # The case without a copied dim of 0 is solved first, because this common case should use the step budget before the
+    # rare cases.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
     for subset in chain.from_iterable(combinations(copies, size) for size in range(1, len(copies) + 1)):
@@ -207,7 +207,7 @@ def _solve_inferred(case: ValueCase, inferred: int, ranges: Sequence[Range]) -> 
     and keep their ranges. For example, [N, 6] -> [0, -1] has the equation 6 = x in Reshape-1, and N can have any value.
     In StaticReshape, the same query has the equation N * 6 = N * x, so N is at least 1.
 
-    Lemma: quotient-of-elements.
+    See the lemma quotient-of-elements in `verification/lemmas.py`.
     """
     inside = case.wanted.intersection(case.equation.factors + case.equation.divisors)
     solution = narrow_ranges(ranges, case.remainder, inside, case.budget)
@@ -222,11 +222,11 @@ def _solve_inferred_zero(case: ValueCase, unknown: int, ranges: Sequence[Range])
     The data dim that is 0 must not be a factor of the divisor. For [N, 4] -> [-1, 2], N = 0 gives x = 0. For [N,
     4] -> [0, -1] in StaticReshape, N is the divisor, so x cannot become 0.
 
-    Lemma: inferred-zero.
+    See the lemma inferred-zero in `verification/lemmas.py`.
     """
     equation = case.equation
-    # The variable of the -1 is a factor of the output twice if the expected shape gives the -1 the name of another
-    # item. In that case, the -1 divides itself, so it cannot be 0.
+    # If the expected shape gives the -1 the name of another item, the variable of the -1 is a factor of the output
+    # twice. In that case, the -1 divides itself, so it cannot be 0.
     positive = set(equation.divisors) - {unknown}
     sources = {key for key in equation.factors if ranges[key].min == 0 and key not in positive}
     if (
@@ -252,7 +252,7 @@ def _find_zero_copies(case: ValueCase) -> Iterator[tuple[int, int | None]]:
 
     The variable is None if the dim is not a single variable.
 
-    Lemma: nonzero-copy-is-a-length.
+    See the lemma nonzero-copy-is-a-length in `verification/lemmas.py`.
     """
     system = case.system
     for index in case.target.may_copy:
@@ -266,14 +266,14 @@ def _find_zero_copies(case: ValueCase) -> Iterator[tuple[int, int | None]]:
 
 
 def solve_for(key: int, case: ValueCase, zeros: Container[int]) -> Expression | None:
-    """Solves the equation for a variable of the output; None if other variables of the result have no names.
+    """Solves the equation for a variable of the output; None if the solution is not an expression of names.
 
-    Lemma: solve-for-a-name.
+    See the lemma solve-for-a-name in `verification/lemmas.py`.
 
     Args:
         key: the variable.
-        case: the equation. It holds for all instances in which the cancelled factors are not 0.
-        zeros: the variables that may be 0. An expression must not divide by these variables.
+        case: the equation. The equation holds for all instances in which the cancelled factors are not 0.
+        zeros: the variables that may be 0. The solution must not divide by these variables.
     """
     # If the variable occurs twice in the product, the solution would be a square root, which is not an expression. If a
     # cancelled factor is 0, both sides are 0, and the variable can have any value.
@@ -289,7 +289,7 @@ def solve_for(key: int, case: ValueCase, zeros: Container[int]) -> Expression | 
 def _join_all(solutions: Iterable[Solution | None]) -> Solution | None:
     """Returns the smallest ranges that contain the ranges of all cases; None if no case has a solution.
 
-    Lemma: join-holds-both.
+    See the lemma join-holds-both in `verification/lemmas.py`.
     """
     joined: Solution | None = None
     for solution in solutions:

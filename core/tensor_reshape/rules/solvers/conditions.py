@@ -1,12 +1,13 @@
 """Lists the conditions that an instance of a query must satisfy to be accepted.
 
 Every accepted instance has equal volumes, so `a * L = b * R` holds, where L and R are products of variables. A -1 is a
-quotient. The query has such a quotient if every factor of its divisor is at least 1, and if the divisor divides the
-dividend. An expected shape adds equalities and ranges of output dims. These requirements are called *facts*.
-`solvers.facts` brings each fact into its normal form, and this module lists the facts and the conditions.
+quotient. This quotient exists if every factor of its divisor is at least 1, and if the divisor divides the dividend. An
+expected shape adds equalities and ranges of output dims. These requirements are called *facts*. `solvers.facts` brings
+each fact into its normal form, and this module lists the facts and the conditions.
 
-If the target has no unknown items, an instance is accepted exactly if it satisfies the conditions. An unknown item may
-have any value, so the equation then only requires that the product of the other items divides the volume of the data.
+If the target has no unknown items, an instance is accepted exactly if it satisfies the conditions. If an item is
+unknown, it may have any value, so the equation only requires that the product of the other items divides the volume of
+the data.
 
 Invariants: this module does not determine output dims. If the conditions of a query contradict each other, the query is
 rejected.
@@ -31,8 +32,8 @@ class Conditions(NamedTuple):
 
     Attributes:
         listed: the conditions.
-        sufficient: whether all values that satisfy the conditions belong to an accepted instance, if the unknown items
-            may have any values.
+        sufficient: whether values that satisfy the conditions always belong to an accepted instance, if the unknown
+            items have suitable values.
         contradict: whether no instance satisfies all conditions.
         has_unknown: whether the target has unknown items.
     """
@@ -52,13 +53,13 @@ NO_CONDITIONS = Conditions((), sufficient=True)
 """The conditions of a query that accepts every instance."""
 
 _FREE = {Kind.INFERRED, Kind.UNKNOWN}
-"""The kinds of items that are not factors of the other volume."""
+"""The kinds of items with free values, which can make the volumes equal."""
 
 
 def list_conditions(question: AnyQuestion, case: ValueCase) -> Conditions:
     """Returns the conditions of a query.
 
-    Lemma: quotient-is-divisibility.
+    See the lemma quotient-is-divisibility in `verification/lemmas.py`.
 
     Args:
         question: the query.
@@ -66,7 +67,7 @@ def list_conditions(question: AnyQuestion, case: ValueCase) -> Conditions:
             the variables.
     """
     target, system = case.target, case.system
-    # A copied item requires a minimum rank of the data, and no condition can express this.
+    # A 0 that copies a dim requires a minimum rank of the data, and no condition can express a rank.
     sufficient = question.data is not None or not target.copied
     has_unknown = Kind.UNKNOWN in target.kinds
     wants: dict[int, tuple[Monomial, _Want]] = {}
@@ -75,12 +76,13 @@ def list_conditions(question: AnyQuestion, case: ValueCase) -> Conditions:
         if target.inferred is None and _is_implied(case.remainder, free):
             return Conditions((), sufficient, has_unknown=has_unknown)
         facts = _start_facts(system, target)
-        # The volumes are equal, or the product of the fixed items divides the volume of the data.
+        # This fact says that the volumes are equal, or that the product of the fixed items divides the volume of the
+        # data.
         fixed = tuple([key for key in case.equation.divisors if key not in free])
         kind = DIVIDES if len(fixed) < len(case.equation.divisors) else EQUAL
         facts.add(kind, case.equation._replace(divisors=fixed), *_find_volume_rule(target))
     else:
-        # The bounds of expected dims are requirements, so the declared ranges must not include these bounds.
+        # The bounds of expected dims become conditions, so the declared ranges must not contain these bounds.
         system = build_system(question._replace(expected=None), target)
         wants = _list_wants(question, system)
         facts = _start_facts(system, target)
@@ -109,14 +111,17 @@ def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
 
 
 class _Want(NamedTuple):
-    """The value and the other bounds that the caller expects of an output dim."""
+    """The value and the bounds that the caller expects of an output dim."""
 
     exact: Product[int] | None
     bounds: Interval
 
 
 def _name_variables(system: System, target: Target[AnyDim]) -> dict[int, Symbol]:
-    """Returns the symbol of each variable. If it has no name in the query, its name is its position: `data[0]`."""
+    """Returns a symbol for each variable.
+
+    A variable without a name in the query is named by its position: `data[0]`.
+    """
     named = {key: symbol.name for key, symbol in system.symbols.items()}
     names = {*named.values()}
     output = [
@@ -140,7 +145,7 @@ def _declare_steps(facts: Facts, system: System) -> None:
 
 
 def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomial, _Want]]:
-    """Returns the output dims for which the caller expects something, with the expected value or bounds, by index."""
+    """Returns the output dims for which a value or bounds are expected, with this value or these bounds, by index."""
     wants: dict[int, tuple[Monomial, _Want]] = {}
     for index, (monomial, want) in enumerate(zip(system.output, question.expected or (), strict=False)):
         if want is None:
@@ -161,9 +166,10 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
 
 
 def _is_limited(system: System, target: Target[AnyDim], index: int, wanted: tuple[Monomial, _Want]) -> bool:
-    """Whether conditions cannot express what the caller expects of an item, if the target has an unknown item.
+    """Whether the expectation for an item cannot be expressed by conditions, if the target has an unknown item.
 
-    They can express that an unknown item has a value above 0. A value of 0 needs a copy, or a -1 that is not elsewhere.
+    Conditions can express the expectation that an unknown item has a value above 0. To have the value 0, the unknown
+    item must be a copy, or be the only -1 of the target.
     """
     exact = wanted[1].exact
     is_positive = exact is not None and exact.coefficient > 0 and not any(map(system.can_be_zero, exact.factors))

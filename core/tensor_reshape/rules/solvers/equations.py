@@ -1,11 +1,11 @@
 """Translates a query into variables and one equation between the volumes of data and output.
 
 Each symbol is one variable, even if the symbol occurs in several dims. Sums with a common base, such as `b + 1` and
-`2*b + 2`, also share a variable, which has the value of the first of them. Each dim without a name is a variable, too.
-Every dim of data and output is written as a monomial, which has a product of variables. The equation says that the data
-and the output have the same volume. Both sides of the equation are multiplied by the divisors of all dims. The equation
-is stored as one product, in which the left side is the dividend and the right side is the divisor. In this example,
-both sides are multiplied by 3:
+`2*b + 2`, also share a variable. The value of this variable is the sum that comes first in the query. Each dim without
+a name is a variable, too. Every dim of the data and the output is written as a monomial, which is a product of
+variables and a number. The equation says that the data and the output have the same volume. Both sides of the equation
+are multiplied by the divisors of all dims. The equation is stored as one product, in which the left side is the
+dividend and the right side is the divisor. In this example, both sides are multiplied by 3:
 
     [2*N, M] -> [K, N/3]        2 * N * M = K * N / 3        6 * N * M = K * N        6 * N * M / (K * N)
 
@@ -50,7 +50,10 @@ UNBOUNDED = 1 << 2**16
 
 
 class Range(NamedTuple):
-    """The range of a variable, including both ends. The range is open if `max` is MAX_DIM or more."""
+    """The range of a variable, including both ends.
+
+    If `max` is MAX_DIM or more, the range is open, so it has no upper bound.
+    """
 
     min: int
     max: int
@@ -58,14 +61,14 @@ class Range(NamedTuple):
     def meet(self, other: "Range") -> "Range":
         """Returns the intersection of two ranges. An intersection whose `max` is below its `min` is empty.
 
-        Lemma: meet-is-both.
+        See the lemma meet-is-both in `verification/lemmas.py`.
         """
         return Range(max(self.min, other.min), min(self.max, other.max))
 
     def join(self, other: "Range") -> "Range":
         """Returns the smallest range that contains both ranges.
 
-        Lemma: join-holds-both.
+        See the lemma join-holds-both in `verification/lemmas.py`.
         """
         return Range(min(self.min, other.min), max(self.max, other.max))
 
@@ -100,7 +103,7 @@ class Monomial(NamedTuple):
 
     Attributes:
         dim: the dim as it is written in the query.
-        product: the product of variables. The values of the variables in its divisor are never 0.
+        product: the product of variables. The variables in the divisor of this product are never 0.
         variable: the key of the variable, if the dim is a single variable; None for a number or an expression.
     """
 
@@ -110,7 +113,10 @@ class Monomial(NamedTuple):
 
 
 def fold(product: Product[int], ranges: Sequence[Range], least: int) -> Product[int]:
-    """Returns the product in which each variable with one value, which is at least `least`, is a part of a number."""
+    """Returns the product after variables with only one possible value have become numbers.
+
+    A variable whose value is below `least` stays a variable.
+    """
     factors, divisors = list[int](), list[int]()
     coefficient = product.coefficient * _list_unknown(product.factors, ranges, least, factors)
     divisor = product.divisor * _list_unknown(product.divisors, ranges, least, divisors)
@@ -118,7 +124,7 @@ def fold(product: Product[int], ranges: Sequence[Range], least: int) -> Product[
 
 
 def _list_unknown(keys: tuple[int, ...], ranges: Sequence[Range], least: int, unknown: list[int]) -> int:
-    """Adds the other variables to `unknown`, and returns the product of the values."""
+    """Returns the product of the variables with only one possible value, and adds the other variables to `unknown`."""
     known = 1
     for key in keys:
         low, high = ranges[key]
@@ -133,7 +139,7 @@ def _list_unknown(keys: tuple[int, ...], ranges: Sequence[Range], least: int, un
 class System:
     """The variables of a query, and the monomials of its data and output.
 
-    Variables are added while the query is read, and the system does not change after that.
+    Variables are added while the query is read. Solving the equation does not change the system.
 
     Attributes:
         ranges: the range of each variable, by its key.
@@ -148,7 +154,7 @@ class System:
     data: dict[int, Monomial] = field(default_factory=dict)
     rest: int | None = None
     output: list[Monomial] = field(default_factory=list)
-    # for each base of a name, the key of its variable, and how often this variable contains the base
+    # for each base of a name, the key of its variable, and the number by which the base is multiplied in this variable
     _keys: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
 
     def add_variable(self, bounds: Range) -> int:
@@ -164,7 +170,7 @@ class System:
             path: the path of the dim, for errors.
 
         Raises:
-            InvalidRequestError: SYMBOL_CONFLICT, if no value of a symbol is left.
+            InvalidRequestError: the reason is SYMBOL_CONFLICT if no value of a symbol is left.
         """
         # A dim of 0 is not a constant but a variable with the range 0 to 0, because the solver examines which variables
         # can be 0.
@@ -176,8 +182,8 @@ class System:
         expression = dim.expression
         variables, above, below = self._name_variables(expression.factors, path)
         divisors, under, over = self._name_variables(expression.divisors, path)
-        # If a symbol is a divisor in one expression, the value of the symbol is not 0 in any other dim. The API defines
-        # that a divisor in an expression is never 0.
+        # The API defines that a divisor in an expression is never 0. If a symbol is a divisor in one expression, the
+        # symbol is therefore not 0 in any other dim.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         above, below = above * over * expression.coefficient, below * under * expression.divisor
@@ -193,11 +199,11 @@ class System:
     def bound_monomial(self, monomial: Monomial, solution: Mapping[int, Range] | None = None) -> Range:
         """Returns the range of a dim from its bounds and its variables; the range is empty if no value is possible.
 
-        Lemma: bound-a-fraction.
+        See the lemma bound-a-fraction in `verification/lemmas.py`.
 
         Args:
             monomial: the dim.
-            solution: the ranges of the output variables. If None, the ranges of the query are used.
+            solution: the ranges of the output variables. If `solution` is None, the ranges of the query are used.
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]
@@ -217,10 +223,10 @@ class System:
     def equate(self, target: Target[AnyDim]) -> Product[int]:
         """Returns the volume of the data divided by the volume of the output, without the dims that the target cancels.
 
-        Lemma: multiply-out.
+        See the lemma multiply-out in `verification/lemmas.py`.
         """
-        # All products are multiplied in one pass, because each case of a query needs its equation. A 0 stays a
-        # variable, for the reason in `add_monomial`.
+        # All products are multiplied in one pass, because the equation is computed for each case of a query and must
+        # not take long. A 0 stays a variable, for the reason in `add_monomial`.
         ranges, cancelled = self.ranges, target.cancelled
         left, right = list[int](), list[int]()
         above = below = 1
@@ -243,7 +249,7 @@ class System:
         return self.ranges[key].min == 0
 
     def list_steps(self) -> Iterator[tuple[int, int]]:
-        """Yields the variables that are multiples of a number, and this number."""
+        """Yields each variable that is always a multiple of a number above 1, and this number."""
         return ((key, step) for key, step in self._keys.values() if step > 1)
 
     def _narrow(self, key: int, bounds: Range, name: str, path: str) -> None:
@@ -257,10 +263,10 @@ class System:
     def _narrow_factor(self, monomial: Monomial, name: str, path: str) -> None:
         """Narrows the range of a symbol that is the only symbol of an expression.
 
-        Lemmas: bound-the-only-symbol, step-by-the-other-constant.
+        See the lemmas bound-the-only-symbol and step-by-the-other-constant in `verification/lemmas.py`.
         """
-        # If an expression has several symbols, the bounds of the expression do not bound a single symbol. If a product
-        # of two symbols is at least 6, either symbol may still be 1.
+        # If an expression has several symbols, the bounds of the expression do not bound a single symbol. For example,
+        # if the product of two symbols is at least 6, either symbol may still be 1.
         coefficient, factors, divisor, divisors = monomial.product
         if len(factors) != 1 or divisors:
             return
@@ -274,7 +280,10 @@ class System:
             self.ranges[key] = stepped
 
     def _name_variables(self, symbols: Sequence[Symbol], path: str) -> tuple[tuple[int, ...], int, int]:
-        """Returns variables and a fraction, whose product is the product of the symbols."""
+        """Returns variables, `above` and `below`.
+
+        The product of the symbols is that of the variables times `above / below`.
+        """
         keys, above, below = list[int](), 1, 1
         for symbol in symbols:
             key, factor, base_factor = self._name_variable(symbol, path)
@@ -283,7 +292,7 @@ class System:
         return tuple(keys), above, below
 
     def _name_variable(self, symbol: Symbol, path: str) -> tuple[int, int, int]:
-        """Returns the key of the variable of a symbol, and how often the symbol and the variable contain the base."""
+        """Returns the key of a variable, `above` and `below`. The symbol is `above / below` times this variable."""
         factor, base, least = read_multiple(symbol.name)
         low, high = symbol.bounds
         key, own = self._keys.get(base, (None, factor))
@@ -305,7 +314,7 @@ def name_product(product: Product[int], symbols: Mapping[int, Symbol]) -> Expres
 
 
 def _divide(bounds: Interval, above: int, below: int) -> Range:
-    """Returns the range of a variable, if `above / below` times the variable is within bounds."""
+    """Returns the range of a variable for which `above / below` times the variable is within `bounds`."""
     low, high = bounds
     return Range(-(-low * below // above), MAX_DIM if high is None else high * below // above)
 
@@ -318,8 +327,8 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         target: the target of the query.
 
     Raises:
-        InvalidRequestError: SYMBOL_CONFLICT, DIM_OUT_OF_RANGE, MINUS_ONE_WITH_ZERO_VOLUME, EXPECTED_SHAPE_MISMATCH, or
-            the error of the target.
+        InvalidRequestError: the reason is SYMBOL_CONFLICT, DIM_OUT_OF_RANGE, MINUS_ONE_WITH_ZERO_VOLUME,
+            EXPECTED_SHAPE_MISMATCH, or that of `target.rejection`.
     """
     system = System()
     if question.data is None:
@@ -387,7 +396,7 @@ def _check_expressions(system: System, monomials: Iterable[tuple[int, Monomial]]
     """Checks that every expression is a valid dim for some values of its symbols.
 
     Raises:
-        InvalidRequestError: DIM_OUT_OF_RANGE or SYMBOL_CONFLICT.
+        InvalidRequestError: the reason is DIM_OUT_OF_RANGE or SYMBOL_CONFLICT.
     """
     for index, monomial in monomials:
         if monomial.variable is None and (monomial.product.factors or monomial.product.divisors):

@@ -1,7 +1,7 @@
-"""Facts about products of variables. Their normal form is a list of conditions that do not follow from each other.
+"""Brings facts about products of variables into a normal form, in which no condition follows from other conditions.
 
-A fact is about the quotient of two products. The quotient is 1, or an integer, or within bounds. The normal form of a
-fact is found in four steps:
+A fact says that the quotient of two products is 1, that it is an integer, or that it is within bounds. The normal form
+of a fact is found in four steps:
 
 1. If a variable has only one possible value, it is replaced by this number. A product with a factor of 0 is 0.
 
@@ -11,7 +11,8 @@ fact is found in four steps:
 3. A fact about one variable is solved for this variable. For example, `256*batch = 256` becomes `batch = 1`, and if 2
    divides 3*b, then 2 divides b.
 
-4. A fact is dropped if it follows from the declared bounds or integer expressions, or from a solved fact.
+4. A fact is dropped if it follows from the declared bounds, from the integer values of expressions, or from a solved
+   fact.
 
 A solved fact narrows the range of its variable, so the steps are repeated for the other facts until no range changes.
 
@@ -39,9 +40,11 @@ class Found(NamedTuple):
     Attributes:
         kind: the kind of the condition.
         quotient: the quotient of the two products that the condition compares. It is 1 if the kind is EQUAL, an integer
-            if the kind is DIVIDES, and within `bounds` if the kind is RANGE. One of its numbers may be 0.
+            if the kind is DIVIDES, and within `bounds` if the kind is RANGE. Either its coefficient or its divisor may
+            be 0.
         bounds: the range of the quotient, if the kind is RANGE.
-        shared: the variables that were removed from both products, if they may be 0.
+        shared: the variables that were removed from both products and may be 0. If one of them is 0, the condition does
+            not apply.
         rule: the number of the rule that requires the condition.
         item: the part of the query that requires the condition.
     """
@@ -69,14 +72,15 @@ class Implied(NamedTuple):
     """The variables whose values are limited by conditions.
 
     Attributes:
-        known: the variables with one value.
-        lows: the lower ends of ranges of variables.
-        highs: the upper ends of ranges of variables.
+        known: the variables with only one possible value.
+        lows: the lower bounds of variables, by the key of the variable.
+        highs: the upper bounds of variables, by the key of the variable.
         positive: the variables that must be at least 1, because a condition compares their product with a product above
             0.
-        multiples: pairs of a number and the variables whose product is a multiple of this number, because a condition
-            says that it is equal to another product with this factor.
-        exceptions: for each relation of two products, the variables that may be 0 in each condition with this relation.
+        multiples: pairs of a number and variables. The product of the variables is a multiple of the number, because a
+            condition says that it equals another product with this factor.
+        exceptions: for each relation of two products, a set of variables for each condition with this relation. If one
+            of these variables is 0, the condition does not apply.
     """
 
     known: set[int]
@@ -91,19 +95,22 @@ class Implied(NamedTuple):
         return key in self.lows or key in self.positive or key in self.known
 
     def make_divisible(self, found: Found) -> bool:
-        """Whether a number divides a product because of an equality."""
+        """Whether an equality among the conditions implies that a product is divisible by the number in `found`."""
         _, left, number, right = found.quotient
         return not right and any(step % number == 0 and own <= Counter(left) for step, own in self.multiples)
 
     def have_stronger(self, found: Found) -> bool:
-        """Whether another condition has the same relation with fewer exceptions, or equates the two products."""
+        """Whether another condition is the same but has fewer exceptions, or says that the two products are equal."""
         own, equal = set(found.shared), found._replace(kind=EQUAL)
         is_equal = found.kind is DIVIDES and any(other <= own for other in self.exceptions.get(_relate(equal), ()))
         return is_equal or any(other < own for other in self.exceptions[_relate(found)])
 
 
 def _relate(found: Found) -> Hashable:
-    """Returns the kind of a condition and its two products, which are equal for `A = B*C` and `C*B = A`."""
+    """Returns the kind, the bounds and the products of a condition as a key.
+
+    `A = B*C` and `C*B = A` have the same key.
+    """
     above, left, below, right = found.quotient
     products = (above, tuple(sorted(left))), (below, tuple(sorted(right)))
     return found.kind, found.bounds, tuple(sorted(products)) if found.kind is EQUAL else products
@@ -161,7 +168,7 @@ def drop_implied(listed: Iterable[Found], implied: Implied) -> Iterator[Found]:
 def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
     """Returns the variables that are at least 1, because a condition compares their product with a product above 0.
 
-    Lemma: factors-of-elements.
+    See the lemma factors-of-elements in `verification/lemmas.py`.
     """
     above, left, below, right = found.quotient
     if found.shared or found.kind is RANGE:
@@ -174,9 +181,9 @@ def _list_positive(found: Found, declared: Sequence[Range]) -> Sequence[int]:
 
 
 def _list_multiples(found: Found) -> Iterator[tuple[int, Counter[int]]]:
-    """Yields each product of an equality that is a multiple of the number on the other side, with this number.
+    """Yields each number that divides a product because of an equality, and the product.
 
-    Lemma: equal-to-a-multiple.
+    See the lemma equal-to-a-multiple in `verification/lemmas.py`.
     """
     above, left, below, right = found.quotient
     if found.kind is EQUAL and not found.shared:
@@ -205,7 +212,7 @@ class Facts:
 
         Args:
             ranges: the declared range of each variable, by its key.
-            find_symbols: returns the symbols of the variables that a condition may contain, by key.
+            find_symbols: the function that returns the symbols of the variables that a condition may contain, by key.
         """
         self.complete = True
         self._declared = ranges
@@ -293,7 +300,7 @@ class Facts:
         ]
 
     def _is_sure(self, found: Found) -> bool:
-        """Whether a condition only says that two products are equal unless one of their variables, 0 or 1, is 0."""
+        """Whether an equality always holds. Its variables are then 0 or 1, and it applies only if none of them is 0."""
         (coefficient, factors, divisor, divisors), shared = found.quotient, found.shared
         is_equality = found.kind is EQUAL and coefficient == divisor
         return is_equality and all(key in shared and self._ranges[key].max == 1 for key in (*factors, *divisors))
@@ -301,7 +308,7 @@ class Facts:
     def _cancel(self, whole: Found) -> Found:
         """Returns the condition without the common factors of its two products.
 
-        Lemma: cancel-unless-zero.
+        See the lemma cancel-unless-zero in `verification/lemmas.py`.
         """
         quotient, removed = whole.quotient.cancel()
         shared = tuple([key for key in dict.fromkeys(removed) if self._ranges[key].min == 0])
@@ -320,7 +327,10 @@ class Facts:
         return self._vanish_both(whole.quotient) if solved is None else [found._replace(quotient=solved)]
 
     def _solve_product(self, quotient: Product[int]) -> Product[int] | None:
-        """Returns the equality of a product and a number, solved for a single variable; None if it is never true."""
+        """Returns the equality of a product and a number; None if it is never true.
+
+        If the product has only one variable, the equality is solved for this variable.
+        """
         above, left, number, _ = quotient
         if above != 1 or not self._limit(left).holds(number):
             return None
@@ -332,7 +342,7 @@ class Facts:
     def _divide(self, whole: Found) -> list[Found]:
         """Returns the normal form of the fact that a quotient is an integer.
 
-        Lemmas: quotient-is-divisibility, step-by-the-other-constant.
+        See the lemmas quotient-is-divisibility and step-by-the-other-constant in `verification/lemmas.py`.
         """
         if whole.quotient.divisor == 0:
             return [] if whole.quotient.coefficient == 0 else self._vanish(whole.quotient.factors)
@@ -425,7 +435,7 @@ class Facts:
     def _vanish(self, keys: Iterable[int]) -> list[Found]:
         """Returns the condition that a product is 0.
 
-        Lemma: product-of-zeros.
+        See the lemma product-of-zeros in `verification/lemmas.py`.
         """
         zeros = tuple(dict.fromkeys([key for key in keys if self._ranges[key].min == 0]))
         return [Found(EQUAL, Product(1, zeros, 0))] if zeros else [_CONTRADICTION]
@@ -435,7 +445,8 @@ class Facts:
         (left,), (right,) = self._vanish(quotient.factors), self._vanish(quotient.divisors)
         if _CONTRADICTION in (left, right):
             return [_CONTRADICTION]
-        # If the zeros of one product are also factors of the other, one condition is sufficient.
+        # If the variables of one product that may be 0 are also factors of the other product, one condition is
+        # sufficient.
         if set(left.quotient.factors) <= set(right.quotient.factors):
             return [left]
         return [right] if set(right.quotient.factors) <= set(left.quotient.factors) else [left, right]
@@ -481,9 +492,9 @@ def _has_any(quotient: Product[int], keys: set[int]) -> bool:
 
 
 def _find_step(number: int, power: int) -> int | None:
-    """Returns the least number whose power is a multiple of `number`; None if that takes too long.
+    """Returns the smallest s for which s**power is a multiple of `number`; None if finding s takes too long.
 
-    Lemma: divides-a-square.
+    See the lemma divides-a-square in `verification/lemmas.py`.
     """
     if power == 1:
         return number

@@ -8,8 +8,8 @@ whether a value has a solution, a search fixes the variable at this value, clips
 of another variable.
 
 Invariant: no step loses a solution. The ranges therefore contain every solution, even if the budget ends the work
-early. They are the tightest ranges if the equation has at most MAX_SEARCHED variables and the search finishes within
-its budget.
+early. The ranges are as tight as possible if the equation has at most MAX_SEARCHED variables and the search finishes
+within its budget.
 
 Termination: clipping visits the variables at most _CLIP_ROUNDS times, and each branch of the search fixes one variable.
 
@@ -17,8 +17,9 @@ Budget: a round of clipping costs two steps, plus two steps for each variable. T
 for each of its factors, because its numbers are longer. For example, x^3 costs six steps. Trying a value costs one
 step, plus the steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
 
-An open variable (see `solvers.equations`) has no upper bound. Its upper end cannot move, and it does not bound other
-variables. If both sides have an open variable, the products can be equal for any values of the other variables.
+An open variable (see `solvers.equations`) has no upper bound. The upper end of an open range cannot move, and an open
+variable does not bound other variables. If both sides have an open variable, the products can be equal for any values
+of the other variables.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ search would use up the budget before it moved an end.
 """
 
 _CLIP_ROUNDS = 8  # most ranges do not change after two or three rounds
-_QUOTIENT = -1  # the key of a quotient, because a quotient is not a variable of the query and has no key of its own
+_QUOTIENT = -1  # the key of every quotient, because a quotient is not a variable of the query
 
 
 class Factor(NamedTuple):
@@ -55,12 +56,12 @@ class Factor(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One side of the equation, with the ranges of its variables, which the search narrows.
+    """One side of the equation, with the ranges of its variables. The search narrows these ranges.
 
     Attributes:
         constant: the numeric factor.
         factors: the powers of the variables whose values are not known.
-        known: keys and values of variables that were multiplied into the constant.
+        known: the keys and values of variables whose values are already factors of the constant.
     """
 
     constant: int
@@ -80,14 +81,14 @@ class Side(NamedTuple):
     def divide(self, divisor: int) -> "Side":
         """Returns the product divided by a divisor of its constant.
 
-        Lemma: cancel-divisor.
+        See the lemma cancel-divisor in `verification/lemmas.py`.
         """
         return self if divisor == 1 else self._replace(constant=self.constant // divisor)
 
     def find_least(self) -> int:
         """Returns the smallest value of the product.
 
-        Lemma: product-bounds.
+        See the lemma product-bounds in `verification/lemmas.py`.
         """
         least = self.constant
         for factor in self.factors:
@@ -108,15 +109,15 @@ class Side(NamedTuple):
 def narrow_ranges(
     ranges: Sequence[Range], equation: Product[int], wanted: Iterable[int], budget: StepBudget | None = None
 ) -> dict[int, Range] | None:
-    """Returns the ranges of the values that some variables have in all solutions, or None without a solution.
+    """Returns the ranges of some variables over all solutions of the equation, or None if there is no solution.
 
-    Lemma: nonempty-dims.
+    See the lemma nonempty-dims in `verification/lemmas.py`.
 
     Args:
         ranges: the range of every variable, by its key. Values below 1 are ignored.
-        equation: the equation in lowest terms, whose factors are equal to its divisors.
+        equation: the equation in lowest terms. The product of its factors equals the product of its divisors.
         wanted: the keys of the variables to return.
-        budget: the step budget. Default: a budget of MAX_STEPS steps.
+        budget: the step budget. By default, the budget has MAX_STEPS steps.
     """
     positive = {key: _raise(ranges[key]) for key in {*equation.factors, *equation.divisors, *wanted}}
     if any(own.is_empty for own in positive.values()):
@@ -145,7 +146,7 @@ def narrow_ranges(
 
 
 def _narrow_all(found: dict[int, Range], sides: tuple[Side, Side], budget: StepBudget) -> dict[int, Range] | None:
-    """Narrows the ranges in `found` to the values that have a solution. Both sides have been clipped."""
+    """Narrows the ranges in `found` to the values that have a solution. Both sides have already been clipped."""
     factors = [factor for side in sides for factor in side.factors]
     found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
     if len(factors) > MAX_SEARCHED:
@@ -172,7 +173,7 @@ def _raise(own: Range) -> Range:
 def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
     """Returns the range of a product, whose upper end is UNBOUNDED if one of the ranges is open.
 
-    Lemma: product-bounds.
+    See the lemma product-bounds in `verification/lemmas.py`.
     """
     low = high = constant
     is_open = False
@@ -192,7 +193,7 @@ def _build_side(constant: int, keys: Sequence[int], ranges: Mapping[int, Range])
 def _narrow(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> Range | None:
     """Moves both ends of one variable inwards past values without a solution.
 
-    Lemma: ends-of-two.
+    See the lemma ends-of-two in `verification/lemmas.py`.
     """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
@@ -215,7 +216,7 @@ def _narrow(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> Ran
 
 
 def _fix(side: Side, key: int, value: int) -> Side:
-    """Returns the product after one variable has got a value."""
+    """Returns the side of the equation after one variable has been replaced by its value."""
     constant, factors = side.constant, []
     for factor in side.factors:
         if factor.key == key:
@@ -228,7 +229,7 @@ def _fix(side: Side, key: int, value: int) -> Side:
 def _is_solvable(left: Side, right: Side, budget: StepBudget) -> bool:
     """Returns whether the products can be equal. The result is also True if too few steps are left to find out.
 
-    Lemma: two-open-ends.
+    See the lemma two-open-ends in `verification/lemmas.py`.
     """
     if not budget.spend(1):
         return True
@@ -250,7 +251,7 @@ def _is_solvable(left: Side, right: Side, budget: StepBudget) -> bool:
 def _branch(factor: Factor, sides: tuple[Side, Side], budget: StepBudget) -> bool:
     """Whether the products can be equal for at least one value of the variable in `factor`.
 
-    Lemma: one-side-divides.
+    See the lemma one-side-divides in `verification/lemmas.py`.
     """
     left, right = sides
     divided = 0 if right.factors and left.factors else (left.constant * right.constant)
@@ -295,7 +296,7 @@ def _clip(left: Side, right: Side, budget: StepBudget) -> tuple[Side, Side] | No
 def _clip_side(side: Side, other: Side) -> Side | None:
     """Clips the variables of `side`. The constants of both sides must have no common divisor.
 
-    Lemmas: clip-above, clip-below, step-by-the-other-constant.
+    See the lemmas clip-above, clip-below and step-by-the-other-constant in `verification/lemmas.py`.
     """
     if not side.factors:
         return side if _can_reach(side.constant, other) else None
@@ -318,7 +319,7 @@ def _clip_side(side: Side, other: Side) -> Side | None:
             rest = greatest if is_open else greatest // factor.max**power
             low = max(low, find_root_above(-(-floor // rest), power))
         low = -(-low // step) * step
-        # if the range has no upper bound, its end is not rounded down, because a lower end would be an upper bound
+        # if the range has no upper bound, its end is not rounded down, because a smaller end would be an upper bound
         if high < MAX_DIM:
             high -= high % step
         if high < low:
@@ -332,7 +333,7 @@ def _clip_side(side: Side, other: Side) -> Side | None:
 
 
 def _clip_quotients(sides: tuple[Side, Side], budget: StepBudget) -> tuple[Side, Side] | None:
-    """Clips each side to the exact quotient of the other side and the constant of this side.
+    """Clips each side to the exact range of the quotient of the other side and this side's constant.
 
     The constant divides the product of the variables of the other side, and `bound_quotient` bounds the quotient. The
     quotients are bounded only once and not in each round of clipping, because bounding them costs as many steps as
@@ -359,7 +360,7 @@ def _clip_quotients(sides: tuple[Side, Side], budget: StepBudget) -> tuple[Side,
 def _can_reach(value: int, side: Side) -> bool:
     """Whether `value` is within the bounds of a product and is a multiple of its constant.
 
-    Lemma: reach-a-number.
+    See the lemma reach-a-number in `verification/lemmas.py`.
     """
     greatest, unbounded = side.find_greatest()
     return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)

@@ -1,10 +1,11 @@
-"""The output in closed form: of known shapes, or if the target consists of numbers above 0, copies and at most one -1.
+"""Finds the output in closed form, which means without a search.
 
-Known shapes need one division or one comparison of exact integers (`solve_exactly`). Otherwise, any number of input
-dims may be unknown, but no two dims may have the same symbol. Most partially known queries are of this kind and need no
-search. The value of the -1 is a fraction. The numerator of the fraction is a number times the unknown dims that are not
-copied, and the denominator is a number. The closed form applies if the numerator has at most one unknown dim, or if the
-fraction in lowest terms has the denominator 1.
+Known shapes need one division or one comparison of exact integers (`solve_exactly`). A partially known query can have a
+closed form if its target consists of numbers above 0, copies and at most one -1. Any number of its input dims may be
+unknown, but no two dims may have the same symbol. Most partially known queries are of this kind and need no search. The
+value of the -1 is a fraction. The numerator of the fraction is a number times the unknown dims that are not copied, and
+the denominator is a number. The closed form applies if the numerator has at most one unknown dim, or if the fraction in
+lowest terms has the denominator 1.
 
 The closed form gives the same results as `solvers.cases` in a tenth of the time. All other queries, and all partially
 known queries that must be rejected, are left to `solvers.cases`.
@@ -41,10 +42,10 @@ from tensor_reshape.rules.targets import Target
 def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
     """Returns the output dims of a query with known shapes.
 
-    Lemma: cancelled-volumes.
+    See the lemma cancelled-volumes in `verification/lemmas.py`.
 
     Raises:
-        InvalidRequestError: MINUS_ONE_WITH_ZERO_VOLUME, NOT_DIVISIBLE, DIM_OVERFLOW or VOLUME_MISMATCH.
+        InvalidRequestError: the reason is MINUS_ONE_WITH_ZERO_VOLUME, NOT_DIVISIBLE, DIM_OVERFLOW or VOLUME_MISMATCH.
     """
     data, inferred, cancelled = question.data, target.inferred, target.cancelled
     want = target.product
@@ -83,7 +84,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[tuple[
 
     The result is None if the query has no closed form or must be rejected.
 
-    Lemma: cancelled-volumes.
+    See the lemma cancelled-volumes in `verification/lemmas.py`.
 
     Args:
         data: the input dims, which may be invalid. The closed form does not apply if a dim breaks rule 1.
@@ -131,7 +132,7 @@ def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
 
     Returns whether the closed form still applies.
 
-    Lemma: quotient-of-elements.
+    See the lemma quotient-of-elements in `verification/lemmas.py`.
     """
     for index in copied:
         dim = output[index]
@@ -172,8 +173,8 @@ def _is_independent(dim: Dim, bases: list[Hashable]) -> bool:
     if symbol is None or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     # If a symbol occurs in two dims, the number of elements contains the square of the symbol. If a symbol and its dim
-    # have different bounds, the bounds must be intersected. A sum may have bounds or divisors of its own. Queries with
-    # one of these problems are left to the general solver.
+    # have different bounds, the bounds must be intersected. If a name is a sum, the sum may imply a lower bound or a
+    # divisor of the dim. Queries with one of these problems are left to the general solver.
     factor, base, least = read_multiple(symbol.name)
     if base in bases or factor > 1 or least > low:
         return False
@@ -197,14 +198,14 @@ def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[
 def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> tuple[AnyDim] | None:
     """Returns `dividend * unknown / divisor`; None if the quotient needs a search or has no possible value.
 
-    The result is a tuple, so that an unknown quotient, which is None, differs from a missing result.
+    The quotient is returned in a tuple, because None means a missing result, and an unknown quotient is also None.
 
     If there is one unknown dim n, the fraction in lowest terms is above * n / below. The fraction is an integer only if
     `below` divides n. In that case, n / below can have every value from ceil(low / below) to floor(high / below). For
     example, 12 * n / 8 in lowest terms is 3 * n / 2. If n is from 3 to 9, then n is 4, 6 or 8, so n / 2 is from 2 to 4,
     and the quotient is from 6 to 12.
 
-    Lemmas: step-by-the-other-constant, whole-quotients.
+    See the lemmas step-by-the-other-constant and whole-quotients in `verification/lemmas.py`.
     """
     if dividend == 0:
         return (0,)
@@ -221,8 +222,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> tuple[Any
     found = _multiply_bounds(above, bounds, below)
     # the code uses a list, because a generator is slower for one or two items
     may_be_empty = 0 in [bound.min for bound in bounds]
-    # In this case, the quotient of a tensor with elements is never a valid dim, so the rules accept only empty tensors,
-    # whose quotient is 0. If the tensor cannot be empty, the general solver rejects the query.
+    # If `found` contains no valid dim, the rules accept only empty tensors, whose quotient is 0. If the tensor cannot
+    # be empty, the general solver rejects the query.
     if found.min > MAX_DIM or found.is_empty:
         return (0,) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)

@@ -2,14 +2,14 @@
 
     98 * x = n * m        98 = 2 * 49 = 1 * 98 = 7 * 14 ...        x = (n / 2) * (m / 49), or (n / 1) * (m / 98), or ...
 
-If a constant divides a product of variables, the constant is a product of one divisor of each variable. If the constant
-is split in this way, each variable is divided by its own part of the constant, so the bounds of the whole quotient are
-exact. The smallest and the largest bounds over all splits are therefore exact as well. For example, the quotient x is n
-* m / 98, and n and m are at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 allows at most x
-= 2 * 1, because 20 / 7 and 20 / 14 are rounded down, and no other split allows more.
+If a constant divides a product of variables, the constant can be split into one divisor for each variable. For a given
+split, each variable is divided by its own divisor, so the bounds of the whole quotient are exact. The smallest and the
+largest bounds over all splits are therefore exact as well. For example, the quotient x is n * m / 98, and n and m are
+at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 allows at most x = 2 * 1, because 20 / 7
+and 20 / 14 are rounded down, and no other split allows more.
 
-Invariants: the splits of a constant are not listed one by one. If several splits have the same product of divisors for
-the first variables, only the smallest and the largest product of quotients of these splits are kept. The number of
+Invariants: the splits of a constant are not listed one by one. Several splits may have the same product of divisors for
+the first variables. Only the smallest and the largest product of the quotients of these splits are kept. The number of
 steps is computed before the splits are examined, so a query that would need too many steps costs almost no steps and is
 left to the general search.
 """
@@ -21,8 +21,8 @@ from tensor_reshape.rules.limits import StepBudget
 from tensor_reshape.rules.products import list_divisors
 from tensor_reshape.rules.solvers.equations import Range
 
-# A constant with more bits is left to the general search. For a number with thousands of digits, the search for small
-# prime factors can take tens of milliseconds, and models have no such constants.
+# A constant with more than _MAX_BITS bits is left to the general search. For a number with thousands of digits, the
+# search for small prime factors can take tens of milliseconds, and models have no such constants.
 _MAX_BITS = 64
 _MAX_DIVISORS = 64
 _FACTOR_STEPS = 40  # factorising a number of _MAX_BITS bits costs this many steps
@@ -34,17 +34,17 @@ _Ends: TypeAlias = dict[int, tuple[int, int]]
 """A mapping from a product of divisors to the smallest and the largest product of quotients."""
 
 _Pairs: TypeAlias = Sequence[tuple[int, int]]
-"""Pairs of the product of the divisors of earlier variables, and the divisor of a variable."""
+"""Pairs of two numbers: the product of the divisors of earlier variables, and the divisor of a variable."""
 
 
 def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -> Range | None:
     """Returns the exact range of a product divided by a constant; empty if the quotient is never an integer.
 
-    Lemma: split-a-constant.
+    See the lemma split-a-constant in `verification/lemmas.py`.
 
     Args:
         ranges: the ranges of the variables, each at least 1.
-        constant: the divisor of their product.
+        constant: the number by which the product of the variables is divided.
         budget: the step budget.
 
     Returns:
@@ -70,7 +70,7 @@ def bound_quotient(ranges: Sequence[Range], constant: int, budget: StepBudget) -
 def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: StepBudget) -> Sequence[_Pairs] | None:
     """Returns a list of pairs for each variable of the product.
 
-    A split gives each variable one divisor, and the product of these divisors is `constant`. A pair of a variable
+    A split gives each variable one divisor, and the product of these divisors is `constant`. Each pair of a variable
     contains the product of the divisors of all earlier variables, and the divisor of this variable.
 
     For the first variable, the product of the earlier divisors is 1. For the last variable, the divisor is `constant`
@@ -91,7 +91,7 @@ def _list_pairs(divisors: Sequence[int], constant: int, count: int, budget: Step
 
 
 def _use_up(found: _Ends, quotients: _Ends, pairs: _Pairs) -> _Ends:
-    """Returns the ends of the products with one more variable, for each product of divisors."""
+    """Adds one variable, and returns the smallest and the largest product of quotients for each product of divisors."""
     grown: _Ends = {}
     for taken, divisor in pairs:
         if taken in found and divisor in quotients:
