@@ -253,7 +253,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
     async def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Returns the health of a service. The name "" stands for the whole server. Never retries."""
+        """Returns the health of a service. The service name "" stands for the whole server. Never retries."""
         return await self._request_health(service, timeout, options)
 
     async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
@@ -262,7 +262,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         return await self._run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
-        """Waits until a server with health status SERVING is connected; see `Client.wait_until_ready`."""
+        """Waits until each channel is connected to a SERVING server; see `Client.wait_until_ready`."""
         seconds = self._endpoint.choose_timeout(timeout)
         self._endpoint.require_open()
         try:

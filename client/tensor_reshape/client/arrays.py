@@ -220,10 +220,10 @@ Element = TypeVar("Element", bound=np.generic)
 """The element type of an array of numpy."""
 
 LikeNumpy: TypeAlias = Array | None
-"""The values of `like` with which, without `out`, the output is an array of numpy.
+"""If `like` has such a value and you do not pass `out`, the output is an array of numpy.
 
-Its elements have the type of the data. With `out`, the output is `out`, which may be a torch tensor. Type checkers take
-this tensor for an array of numpy, too.
+The elements of this array have the type of the data. If you pass `out`, the output is `out`, which may be a torch
+tensor. Type checkers treat this tensor as an array of numpy, too.
 """
 
 Like = TypeVar("Like")
