@@ -1,7 +1,7 @@
 """The asyncio client. Its methods and their arguments are documented at `sync.Client`.
 
-The code of this module runs on the event loop of the client. It needs no locks, because an event loop runs no other
-code between two `await`s of a coroutine.
+The code of this module runs on the event loop of the client. This code needs no locks, because an event loop runs no
+other code between two `await`s of a coroutine.
 """
 
 import asyncio
@@ -111,7 +111,8 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
     async def close(self) -> None:
         """Closes the channels and cancels running calls."""
-        # The endpoint is closed first. Otherwise, calls that fail because their channel is closed would be retried.
+        # The endpoint is closed before the channels. Otherwise, calls that fail because their channel is closed would
+        # be retried.
         self._endpoint.budget.close()
         if self._endpoint.is_foreign:
             # After a fork, the channels belong to the parent process. The child process does not close the channels,

@@ -2,7 +2,7 @@
 
 Invariants:
 
-- This module imports no framework. It recognizes an array by its class, whose module the caller has already imported.
+- This module imports no framework. An array is recognized by its class, whose module the caller has already imported.
 - The conversion keeps every bit pattern of the elements. If numpy lacks the element type, as for bf16 and the 8-bit
   floats of ml_dtypes, the elements are viewed as integers of the same size.
 - If an array is in this process's memory and numpy can address its elements, the elements are not copied. Python lists
@@ -165,7 +165,7 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
 
 
 def _read_foreign(array: object, field: str) -> Array:
-    """Reads any other array object through a buffer, `__array_interface__`, `__array__` or DLPack."""
+    """Reads an array of another library through a buffer, `__array_interface__`, `__array__` or DLPack."""
     _check_device(array, field)
     # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all its columns to one type. The
     # attribute `columns` is looked up in the class, because an xarray object can have an axis with this name.

@@ -185,7 +185,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
         """Sends a call once and returns its response. If `channel` is None, the call uses the next channel.
 
         If no server is connected, `waits` decides whether the call waits for a server or fails at once. If `waits` is
-        None, a service config of the caller decides, and without one, the call fails.
+        None, a service config of the caller decides. Without a service config, the call fails.
         """
 
     @abstractmethod

@@ -118,7 +118,8 @@ class CachedCall(NamedTuple):
 
 # A cache key contains the operation, the type and shape of the data, the requested shape, special_zero, and the
 # expected shape. If the requested shape is an array, the key also contains the type of this array. `_find_key` checks
-# the types of these parts. The key is a plain tuple, because creating a named tuple would take as long as the lookup.
+# the types of all parts of the key. The key is a plain tuple, because creating a named tuple would take as long as the
+# lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 

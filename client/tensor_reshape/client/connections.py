@@ -2,8 +2,8 @@
 
 If a call finds no server, it fails with the cause of the last connection attempt. If the timeout of a call passes
 earlier, the call ends with "Deadline Exceeded", which names neither the timeout nor a cause. To a "Deadline Exceeded"
-error, this module adds the timeout and the reason why no server is connected. It also adds advice to errors of stalled
-calls, and to errors about messages that are too large.
+error, this module adds the timeout and the reason why no server is connected. This module also adds advice to errors of
+stalled calls, and to errors about messages that are too large.
 """
 
 import re
@@ -157,8 +157,8 @@ def explain_timeout(error: CallTimeoutError, seconds: float | None, fault: str =
     return explained
 
 
-# The SDK can send smaller messages only for the reshape methods. The advice fits both modes that send one message. A
-# call with "auto" needs a smaller inline_max_bytes, and a call with "inline" needs "auto" instead.
+# The SDK can send smaller messages only for the reshape methods. The advice fits both transfer modes that send one
+# message. A call with "auto" needs a smaller inline_max_bytes, and a call with "inline" needs "auto" instead.
 _UNARY_ADVICE = 'use transfer="stream", or transfer="auto" and a client whose inline_max_bytes is below this limit'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}

@@ -40,7 +40,9 @@ class DeviceArray(NamedTuple):
         return cls(array, np.broadcast_to(np.empty((), dtype), tuple(array.shape)))
 
     def view(self, dims: tuple[int, ...], *, copies: bool) -> Output:
-        """Returns the array with another shape. If its strides do not allow a view, its framework copies it.
+        """Returns the array with another shape.
+
+        If the strides of the array do not allow a view, its framework copies the elements.
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copies` is False.

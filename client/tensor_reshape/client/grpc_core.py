@@ -1,9 +1,9 @@
 """Makes unary calls and streams directly on gRPC's core. This module uses private names of grpcio.
 
 For each blocking call, the public API of grpcio creates a state, a lock and a set of pending operations. For each
-stream, it also starts two threads. Only callbacks and futures need these objects, but for a small call, they take more
-than a quarter of a client's processor time. The class `CoreTransport` instead makes a unary call with one batch of core
-operations and one event. One thread sends and receives all messages of a stream.
+stream, grpcio also starts two threads. Only callbacks and futures need these objects, but for a small call, they take
+more than a quarter of a client's processor time. The class `CoreTransport` instead makes a unary call with one batch of
+core operations and one event. One thread sends and receives all messages of a stream.
 
 - `is_supported` makes two test calls before any client relies on a private name. If grpcio has changed its private
   names, or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed
@@ -89,8 +89,8 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 def is_supported() -> bool:
     """Whether the installed grpcio has the private names that this module uses, and test calls work.
 
-    The test calls use an address without a server, and a deadline that has already passed. They are made only once per
-    process and take about a millisecond.
+    The test calls use an address without a server, and a deadline that has already passed. These test calls are made
+    only once per process and take about a millisecond.
     """
     try:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
@@ -234,7 +234,8 @@ class _StreamCall:
             if event.tag == _RECEIVED:
                 message = event.batch_operations[-1].message()
                 if message is not None:
-                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)  # arrives while `receive` runs
+                    # The next message may arrive while `receive` runs.
+                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)
                     self._exchange.receive(message)
             elif event.tag == _ENDED or not event.success:
                 sends = False

@@ -259,7 +259,7 @@ def choose_timeout(seconds: float) -> float | None:
 
 
 def check_size(size: int, name: str, most: int | None = None) -> int:
-    """Returns `size` if it is an integer from 1 to `most`, or any integer if there is no such limit.
+    """Returns `size` if it is an integer from 1 to `most`. If `most` is None, any integer is valid.
 
     Raises:
         TypeError: `size` is not an integer.

@@ -26,7 +26,7 @@ _LEAST_STEP_BYTES = 64 * 1024
 _STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
 
 # glibc allocates each block of `_MAPPED_BYTES` or more as fresh memory from the system, until the program frees such a
-# block. From then on, glibc keeps freed blocks up to the size of that block. At the end of its heap, it keeps up to
+# block. From then on, glibc keeps freed blocks up to the size of that block. At the end of its heap, glibc keeps up to
 # twice this size. `_FREED_BYTES` is the largest block that has this effect, less the space for glibc's own data.
 # Without this effect, large messages would need fresh memory again and again, for example 1,700 pages for a stream of
 # 16 MiB.

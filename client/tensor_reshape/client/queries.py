@@ -181,7 +181,7 @@ def infer_shape_locally(
 def wrap_answers(
     answers: Iterable[ShapeAnswer | ReshapeError], items: Sequence[BatchItem | ReshapeError]
 ) -> list[InferredShape | ReshapeError]:
-    """Returns the results of a batch as `InferredShape` objects and errors, and stores the query of each in it."""
+    """Returns the results of a batch as `InferredShape` objects and errors, each of which contains its query."""
     results = list[InferredShape | ReshapeError]()
     for answer, item in zip(answers, items, strict=True):
         question = None if isinstance(item, ReshapeError) else _find_question(item, results)

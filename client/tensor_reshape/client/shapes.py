@@ -1,4 +1,4 @@
-"""Inferred shapes as the SDK returns them.
+"""The class of the inferred shapes that the SDK returns.
 
 Only `to_json` imports protobuf, and only `to_svg` imports the module that draws. Local inference needs neither an array
 library nor gRPC.
@@ -16,7 +16,7 @@ from tensor_reshape.rules.questions import AnyQuestion, DimGroup, Origin, ShapeA
 class InferredShape(Sequence[AnyDim]):
     """The output shape of an operation: a sequence of ints and of partially known dimensions.
 
-    It is equal to a tuple of the same dimensions, and prints in the usual notation: `[N, 4*C, 2..8, ?]`.
+    An `InferredShape` equals a tuple of the same dimensions, and prints in the usual notation: `[N, 4*C, 2..8, ?]`.
 
     Attributes:
         dims: the dimensions, or None if not even the rank is known.

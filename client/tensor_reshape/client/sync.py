@@ -100,7 +100,8 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         >>> client
         <Client of localhost:50051, closed>
         """
-        # The endpoint is closed first. Otherwise, calls that fail because their channel is closed would be retried.
+        # The endpoint is closed before the channels. Otherwise, calls that fail because their channel is closed would
+        # be retried.
         self._endpoint.budget.close()
         # After a fork, the channels belong to the parent process. The child process does not close the channels,
         # because it has no gRPC threads that could do so.
@@ -146,7 +147,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
                 dimension of size 0.
             expected_shape: the output shape that you rely on, with None for a dimension of any size.
             timeout: the timeout in seconds. By default, the timeout of the client applies.
-            **how: `like` is an array or the namespace of the framework that the output should have. `Transfer`
+            **how: `like` selects the framework of the output by an array or a namespace of this framework. `Transfer`
                 describes the other options.
 
         Returns:

@@ -45,7 +45,9 @@ LONG_SECONDS = 1.0
 
 
 class Pauses:
-    """The longest pauses of one stream. A server that aborts a stream without progress does not know their cause.
+    """The longest pauses of one stream.
+
+    A server that aborts a stream without progress does not know the cause of the pauses.
 
     Attributes:
         own_seconds: the longest time for which this process neither read nor sent, for example in a `progress`
@@ -65,7 +67,7 @@ class Pauses:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Measures the time that the `with` block takes to process a response. At other times, the stream waits."""
+        """Measures how long the `with` block processes a response. At all other times, the stream is waiting."""
         begin = time.monotonic()
         # The wait for the first response is not counted, because the client must first connect, and the server may let
         # the call wait.
@@ -82,8 +84,8 @@ class Pauses:
     def are_own(self) -> bool:
         """Whether this process caused the longest pause of the stream until now.
 
-        A pause of this process may be only a part of a longer wait, for example while the event loop is blocked. So
-        half of the wait is enough.
+        A pause of this process may be only a part of a longer wait, for example if the event loop was blocked. A pause
+        is therefore the cause if it lasted at least half as long as the longest wait.
         """
         wait = max(self._longest_wait, time.monotonic() - self._waits_since)
         return self.own_seconds >= wait / 2
@@ -157,7 +159,7 @@ class Handover(Transfer, total=False):
         like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
             of the array API standard. The output is an array of this framework in the memory of this process. If the
             framework supports it, the elements are not copied. Default: numpy. With the transfer mode "view", an array
-            of this framework that is on a device stays there.
+            of this framework stays on its device.
     """
 
     like: object
@@ -242,7 +244,7 @@ class Delivery:
         return self.plan.present(output) if self.plan.is_of_bytes else self._framework.present(output)
 
     def view(self, dims: InferredShape) -> Output:
-        """Returns the caller's array with the shape that the server has inferred. Its bytes do not change.
+        """Returns the caller's array with the shape that the server has inferred. The bytes of the array are unchanged.
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copy` is "never".
@@ -272,8 +274,8 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            # Frameworks accept an array with this alignment without a copy. Its memory needs no initial value, because
-            # the stream writes every byte of the output.
+            # Frameworks accept an array with this alignment without a copy. The memory of the output needs no initial
+            # value, because the stream writes every byte of it.
             dims, dtype = self.plan.memory_dims, self._dtype
             memory = take_memory(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES)
             return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)
@@ -282,7 +284,7 @@ class Delivery:
 
     @cached_property
     def source(self) -> npt.NDArray[np.uint8]:
-        """The bytes of the elements in row-major order. All attempts to send a stream read them.
+        """The bytes of the elements in row-major order. All attempts to send a stream read these bytes.
 
         Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and `out`
         begin at the same address and have the same order, each output chunk overwrites only its own input, with the
@@ -453,9 +455,9 @@ class StreamTransfer:
     def _take(self, chunk: Chunk) -> None:
         end = self._arrived + chunk.payload.nbytes
         if not self.accepted or chunk.offset != self._arrived or end > self._size:
-            raise ResponseError(f"the server sent a chunk at byte {chunk.offset} after {self._arrived} of {self._size} bytes")
+            raise ResponseError(f"the server sent a chunk with the offset {chunk.offset} after {self._arrived} bytes")
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        # This is the only copy of the elements.
+        # The received elements are copied only once, from the message to the output.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
         self._arrived = end
 

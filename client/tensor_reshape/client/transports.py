@@ -39,7 +39,7 @@ _CANCEL_SECONDS = 10.0  # the maximum wait for the end of a cancelled call, whic
 
 
 def _do_nothing() -> None:
-    """Stands for a missing function, and for the method `close` of a channel that has been closed."""
+    """The default for optional functions, which also replaces the method `close` of a closed channel."""
 
 
 class Transport:

@@ -29,7 +29,10 @@ class ChannelTurns(Generic[Channel]):
         self.take = self._next if len(channels) == 1 else self._take_usable
 
     def _take_usable(self) -> Channel:
-        """Returns the next channel that has not lost its server. If all have lost it, returns the next channel."""
+        """Returns the next channel that has not lost its server.
+
+        If all channels have lost their servers, returns the next channel.
+        """
         for _ in self.channels:
             channel = self._next()
             if self._find_state(channel) is not _LOST:

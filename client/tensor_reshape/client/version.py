@@ -1,6 +1,6 @@
 """The version of the installed distribution.
 
-It has its own module, because importing `importlib.metadata` takes longer than local shape inference.
+`__version__` has its own module, because importing `importlib.metadata` takes longer than local shape inference.
 """
 
 from importlib.metadata import PackageNotFoundError, version
