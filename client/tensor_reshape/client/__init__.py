@@ -1,12 +1,13 @@
 """The SDK of tensor-reshape.
 
-`Client` blocks and `AsyncClient` is for asyncio. Both have the same methods. All exceptions derive from
-`TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that this process or the server rejected the request.
-Both give the same reason. `UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the
-call. A `ServiceError` or a subclass means that the call has no result, and no rule or limit rejected it.
+`Client` makes blocking calls, and `AsyncClient` is for asyncio. Both clients have the same methods. All exceptions
+derive from `TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that this process or the server rejected
+the request. The reason of such an error is the same, whether this process or the server rejected the request.
+`UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the call. A `ServiceError` means
+that the call failed for a reason other than a rule or a limit.
 
-Importing this package and inferring shapes locally need only the standard library. Other names, such as the clients,
-import gRPC and numpy on first use.
+Importing this package and inferring shapes locally need only the standard library. The first use of another name of the
+package, such as `Client`, imports gRPC and numpy.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""The asyncio client, with the same names and arguments as `sync.Client`, which documents them.
+"""The asyncio client. Its methods and their arguments are documented at `sync.Client`.
 
-All of this code runs on the event loop of the client. It needs no locks, because no other code of the event loop runs
-between two `await`s.
+The code of this module runs on the event loop of the client. This code needs no locks, because an event loop runs no
+other code between two `await`s of a coroutine.
 """
 
 import asyncio
@@ -57,9 +57,9 @@ _BEAT_SECONDS = 0.1
 
 
 class _End(NamedTuple):
-    """A message with which grpc.aio reports that a call has ended.
+    """A report of grpc.aio that a call has ended.
 
-    A failed write causes one such report, and the server's status causes another.
+    After a failed write, grpc.aio may report the end twice, first for the write and then with the server's status.
     """
 
     code: grpc.StatusCode
@@ -111,11 +111,12 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
     async def close(self) -> None:
         """Closes the channels and cancels running calls."""
-        # the endpoint is closed before the channels, so that calls that fail when a channel closes are not retried
+        # The endpoint is closed before the channels. Otherwise, calls that fail because their channel is closed would
+        # be retried.
         self._endpoint.budget.close()
         if self._endpoint.is_foreign:
-            # After a fork, the channels belong to the parent process, so this process does not close them. The child
-            # process has no gRPC threads that could close the channels.
+            # After a fork, the channels belong to the parent process. The child process does not close the channels,
+            # because it has no gRPC threads that could do so.
             return
         for call in list(self._streams):
             # In some releases of grpc.aio, closing a channel does not end its streams, so each call is cancelled.
@@ -179,7 +180,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
+        """Executes DynamicReshape-1 (oneDNN Graph); see `Client.dynamic_reshape`."""
         return await self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     @overload
@@ -231,7 +232,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
     async def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Answers many queries; see `Client.infer_shapes`."""
+        """Answers many shape queries; see `Client.infer_shapes`."""
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
         self._endpoint.require_open()
@@ -253,7 +254,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
     async def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Returns the health of a service, or of the whole server (""). Never retries."""
+        """Returns the health of a service. The service name "" stands for the whole server. Never retries."""
         return await self._request_health(service, timeout, options)
 
     async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
@@ -262,7 +263,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         return await self._run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
-        """Waits until a server with health status SERVING is connected; see `Client.wait_until_ready`."""
+        """Waits until each channel is connected to a SERVING server; see `Client.wait_until_ready`."""
         seconds = self._endpoint.choose_timeout(timeout)
         self._endpoint.require_open()
         try:
@@ -289,7 +290,8 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         target, credentials = self._endpoint.target, self._endpoint.credentials
         options, compression, interceptors = self._settings
         merged = build_channel_options(target, options, avoid_unhealthy=avoid_unhealthy)
-        # The interceptors are a keyword argument, because tracing tools replace these functions and add a keyword.
+        # The interceptors are passed by keyword, because tracing tools replace these functions and change this keyword
+        # argument.
         if credentials is None:
             return grpc.aio.insecure_channel(target, merged, compression, interceptors=interceptors)
         return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors=interceptors)
@@ -364,9 +366,9 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
 @contextmanager
 def _watch_loop(pauses: Pauses) -> Iterator[None]:
-    """Records how long any code of the program blocks the event loop during the block.
+    """Records how long the event loop is blocked by any code of the program while the `with` block runs.
 
-    A blocked event loop neither reads nor sends, so the server aborts the stream.
+    While the event loop is blocked, the client neither reads nor sends, so the server may abort the stream.
     """
     loop = asyncio.get_running_loop()
     timer: asyncio.Handle
@@ -406,7 +408,7 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", messages
             await call.write(message)
         await call.done_writing()
     except MemoryError:
-        call.cancel()  # otherwise, the server would wait for the rest of the stream
+        call.cancel()  # without `cancel`, the server would wait for the rest of the stream
         raise
 
 
@@ -435,11 +437,11 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
 def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
     """Stores the status with which a call ended.
 
-    This code runs in the callback of the event, because the next event would overwrite the status.
+    A callback of the call reads the status, because grpc.aio overwrites it when it reports another end.
     """
     try:
         _read_end(call).send(None)
-    except StopIteration as returned:  # awaiting this coroutine takes no time, because the call has already ended
+    except StopIteration as returned:  # this coroutine never waits, because the call has already ended
         ends.put_nowait(returned.value)
 
 

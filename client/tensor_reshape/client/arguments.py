@@ -1,14 +1,16 @@
-"""Reads arguments, which may be spelled in any unambiguous way, and checks targets. Errors name the correct spelling.
+"""Reads arguments, for which any unambiguous spelling is accepted, and checks targets.
+
+Errors name the correct spelling.
 
 Invariants:
 
 - No argument is rounded, and a bool or text is never used as a number.
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
-- A target without a scheme of gRPC must be `host:port`. gRPC would use port 443 if the address had no port, and would
-  treat `http://host:1` as a host name. Without this check, both mistakes would only appear later, when a call finds no
-  server.
-- This module imports only the standard library, so that local inference does not wait for an array library.
+- A target without one of gRPC's schemes, such as `dns:`, must be `host:port`. If the port were missing, gRPC would use
+  port 443, and it would treat `http://host:1` as a host name. Without this check, such a target would fail only when a
+  call finds no server.
+- This module imports no third-party package, so local inference starts without loading an array library.
 """
 
 import re
@@ -35,7 +37,7 @@ _FLAG_MEANING = (
 
 
 class NamedType(Protocol):
-    """The element type class of an array library, such as `numpy.dtype` or `tensorflow.DType`."""
+    """An element type of an array library, for example an instance of `numpy.dtype` or `tensorflow.DType`."""
 
     @property
     def name(self) -> str:
@@ -55,7 +57,7 @@ InferredShape([6])
 
 
 class _Required(Enum):
-    """A marker that is the default value of a flag which callers must pass.
+    """The default value of a flag that callers must pass.
 
     If a flag has this value, the caller has not passed the flag.
     """
@@ -71,7 +73,7 @@ REQUIRED = _Required.REQUIRED
 
 
 def require_special_zero(function: _Function) -> _Function:
-    """Makes a call without `special_zero` raise an error that explains the flag, instead of Python's own error.
+    """Decorates a function so that a call without `special_zero` raises an error that explains this flag.
 
     The decorator returns the function itself, so type checkers see no change and calls take no longer than before.
     """
@@ -91,13 +93,13 @@ def require_flag(special_zero: object) -> None:
 
 
 def check_keywords(method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]) -> None:
-    """Checks that `options` has all keywords. Python itself accepts any keyword for a `TypedDict`.
+    """Checks that `options` declares every given keyword. Python does not check the keywords of a `TypedDict`.
 
     Args:
         method: the name of the method.
         given: keywords that are not arguments of the method.
         own: the names of the method's own arguments.
-        options: the `TypedDict` of the other keywords.
+        options: the `TypedDict` that declares the other keywords.
 
     Raises:
         TypeError: a keyword is unknown. The message has the form of Python's own error and suggests the most similar
@@ -115,7 +117,7 @@ def check_flag(special_zero: object) -> bool | None:
     """Returns the flag. The value None is accepted here, because the rules reject it later.
 
     Raises:
-        TypeError: the flag is not a bool, or missing.
+        TypeError: the flag is missing, or is not a bool.
     """
     # A flag such as special_zero is compared with `is`, because 1 and 0 are equal to True and False but are not
     # accepted as flags.
@@ -148,13 +150,13 @@ def read_integer(value: object, field: str, place: int | None = None) -> int:
 
 
 def read_integers(items: object, field: str) -> tuple[int, ...]:
-    """Returns a shape of integers.
+    """Returns the items of a shape as integers.
 
     Raises:
         TypeError: the value is not a sequence of integers.
     """
-    # Most items of a shape are ints, which need no function call. Bools are not of the exact type int, so
-    # `read_integer` checks and rejects them.
+    # Most items of a shape have the exact type int. `read_integer` is called only for items of other types, such as
+    # bools, which it rejects.
     return tuple(
         [
             item if type(item) is int else read_integer(item, field, place)
@@ -247,7 +249,7 @@ def _find_type_name(value: object) -> str | None:
 
 
 def show_value(value: object) -> str:
-    """Returns a value as code, which is cut if it is long."""
+    """Returns the `repr` of a value, and shortens it if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
@@ -267,7 +269,7 @@ def check_target(target: object) -> str:
 
     Raises:
         TypeError: the target is not text.
-        ValueError: the target is not `host:port` and has no scheme of gRPC.
+        ValueError: the target neither is `host:port` nor begins with one of gRPC's schemes.
     """
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}: write {_suggest(target)}")

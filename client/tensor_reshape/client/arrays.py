@@ -1,13 +1,12 @@
-"""Converts arrays of any framework to numpy, and outputs to the framework of the argument `like`.
+"""Converts the arrays of any framework to numpy, and converts outputs to the framework that `like` names.
 
 Invariants:
 
-- This module imports no framework. A framework's array is recognized by its class, which is in a module that the caller
-  has imported.
-- The conversion keeps every bit pattern of the elements. numpy lacks some types of ml_dtypes, such as bf16 and the
-  8-bit floats, so their elements are viewed as integers of the same size.
-- If an array is in this process's memory and numpy can address its elements, the elements are not copied. PyArrow's
-  booleans, which are packed into bytes, and Python lists are copied.
+- This module imports no framework. An array is recognized by its class, whose module the caller has already imported.
+- The conversion keeps every bit pattern of the elements. If numpy lacks the element type, as for bf16 and the 8-bit
+  floats of ml_dtypes, the elements are viewed as integers of the same size.
+- If an array is in this process's memory and numpy can address its elements, the elements are not copied. Python lists
+  are copied, and so are PyArrow's booleans, because eight of them share a byte.
 - The conversion changes nothing silently: it does not drop gradients, turn nulls into NaN, or move data from a device.
 - Before the call is made, the element type of the data is checked. The framework of the output must have an element
   type that represents every element exactly.
@@ -76,7 +75,7 @@ _TROUBLES: tuple[tuple[Callable[[_Tensor], bool], str, str], ...] = (
     (lambda tensor: str(tensor.layout) != "torch.strided", "that is not strided", "tensor.to_dense()"),
     (lambda tensor: tensor.requires_grad, "that requires grad, and a server returns no gradients", "tensor.detach()"),
     (lambda tensor: not tensor.is_cpu, _ON_DEVICE, 'tensor.cpu(), or view it there with transfer="view", like=torch'),
-    # For a tensor with the negative bit of torch, DLPack would export values with the wrong sign.
+    # If the negative bit of a torch tensor is set, DLPack would export its values with the wrong sign.
     (lambda tensor: tensor.is_neg(), "that is a negative view", "tensor.resolve_neg()"),
     (lambda tensor: tensor.is_conj(), "that is a conjugate view", "tensor.resolve_conj()"),
 )
@@ -105,11 +104,11 @@ def is_on_device(array: object) -> bool:
 
 
 def read_array(array: object, field: str) -> Array:
-    """Returns a numpy array over the memory of `array`. In error messages, the array is called `field`.
+    """Returns a numpy array over the memory of `array`. Error messages call the array `field`.
 
     Raises:
         TypeError: the array is on a device, has gradients, nulls or a mask, or is a list of arrays. The error message
-            names a replacement.
+            suggests a replacement for the array.
         InvalidRequestError: DATA_TYPE_UNSUPPORTED, if numpy cannot view the element type of a tensor.
     """
     if isinstance(array, MaskedArray):  # `np.asarray` would remove the mask without an error
@@ -136,7 +135,7 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
 
 
 def _holds_arrays(items: Sequence[object]) -> bool:
-    """Whether a list contains an array, also inside of nested lists."""
+    """Whether a list, or a list inside it, contains an array."""
     # The types are collected in a set, because even a million items have few different types.
     kinds = set(map(type, items))
     if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
@@ -159,17 +158,17 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
     except TypeError:
         message = f"{field} is a tensor of {tensor.dtype}, which is not supported"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=name) from None
-    # Tensors of a subclass or of a transform such as vmap have no memory that DLPack could export.
+    # Some subclasses of tensors, and tensors inside a transform such as vmap, have no memory that DLPack could export.
     except RuntimeError as error:
         message = f"{field} is a torch tensor whose elements cannot be read ({type(tensor).__qualname__}): {error}"
         raise TypeError(message) from error
 
 
 def _read_foreign(array: object, field: str) -> Array:
-    """Reads other arrays through a buffer, `__array_interface__`, `__array__` or DLPack."""
+    """Reads an array of another library through a buffer, `__array_interface__`, `__array__` or DLPack."""
     _check_device(array, field)
     # A table of PyArrow, pandas or Polars is rejected, because numpy would convert all its columns to one type. The
-    # attribute is looked up in the class, because an xarray object has its axis names as attributes.
+    # attribute `columns` is looked up in the class, because an xarray object can have an axis with this name.
     if hasattr(type(array), "columns"):
         raise TypeError(f"{field} is a table: pass one of its columns")
     if _has_nulls(array):
@@ -191,16 +190,17 @@ def _has_nulls(array: _Column) -> bool:
     count = getattr(array, "null_count", 0)  # `null_count` is an attribute in PyArrow but a method in Polars
     if (count() if callable(count) else count) != 0:
         return True
-    # If a PyArrow array of tensors has no null tensor, the tensors may still have null elements.
+    # Even if a PyArrow array of tensors has no null tensor, its tensors may have null elements.
     return hasattr(array, "to_numpy_ndarray") and array.storage.flatten().null_count != 0
 
 
 def _find_device(array: object) -> int | None:
-    """Returns the number that DLPack gives to the kind of an array's device."""
+    """Returns DLPack's number for the type of the device that holds an array."""
     try:
         return int(array.__dlpack_device__()[0])  # type: ignore[attr-defined] # see the except clause
     except (AttributeError, BufferError):
-        # If DLPack reports no device, the array does not support DLPack, or numpy gathers it from several devices.
+        # DLPack reports no device if the array does not support DLPack, or if numpy must gather it from several
+        # devices.
         return None
 
 
@@ -220,10 +220,10 @@ Element = TypeVar("Element", bound=np.generic)
 """The element type of an array of numpy."""
 
 LikeNumpy: TypeAlias = Array | None
-"""The values of `like` with which, without `out`, the output is an array of numpy.
+"""If `like` has such a value and you do not pass `out`, the output is an array of numpy.
 
-Its elements have the type of the data. With `out`, the output is `out`, which may be a torch tensor. Type checkers take
-this tensor for an array of numpy, too.
+The elements of this array have the type of the data. If you pass `out`, the output is `out`, which may be a torch
+tensor. Type checkers treat this tensor as an array of numpy, too.
 """
 
 Like = TypeVar("Like")
@@ -234,7 +234,7 @@ Output: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The way in which a framework takes over a numpy array.
+    """Describes how a framework converts a numpy array to an array of its own.
 
     Attributes:
         name: the name of the framework for error messages.
@@ -257,8 +257,8 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """Returns the framework of an output, if the framework supports the element type.
 
     Args:
-        like: None for numpy, an array, or a namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any module with
-            `from_dlpack` of the array API standard.
+        like: an array of the framework, or its namespace, which is `torch`, `jax.numpy`, `numpy`, `pyarrow` or any
+            module with `from_dlpack` of the array API standard. None means numpy.
         data_type: the element type.
 
     Raises:
@@ -266,7 +266,7 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """
     if like is None:
         return NUMPY
-    # `like` must not be a dtype, because outputs are not converted.
+    # `like` must not be a dtype, because an output keeps the element type of the data.
     if not _is_array(like) and not isinstance(like, ModuleType):
         raise _reject_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
@@ -327,7 +327,7 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
 
 
 def _is_array(like: object) -> bool:
-    # a class is not accepted as an array, although it has the attributes of its arrays
+    # a class, such as `numpy.ndarray`, has the attributes of its arrays, but is not accepted as an array
     is_class = isinstance(like, type)
     return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
 
@@ -366,8 +366,8 @@ class PackedTensor:
         """Creates a tensor from packed bytes. The data may be any contiguous buffer.
 
         Raises:
-            ValueError: the elements of this type have whole bytes, or a dim is negative or too large. Use an array for
-                elements of whole bytes.
+            ValueError: the element type is not a packed type, or a dim is negative or too large. If each element
+                occupies whole bytes, use an array instead.
         """
         data_type = read_data_type(data_type)
         if not data_type.is_packed:

@@ -1,8 +1,8 @@
 """The base class of both clients, which creates a client, plans its requests, and repeats failed attempts.
 
-The code that waits is written once, as coroutines that call a few abstract methods, such as `_send` and `_sleep`. An
-`AsyncClient` awaits the coroutines. In a `Client`, the abstract methods block and never suspend, so `run_now` runs a
-coroutine to its end.
+The code that waits is written once for both clients, as coroutines. These coroutines call a few abstract methods, such
+as `_send` and `_sleep`. An `AsyncClient` awaits the coroutines. In a `Client`, the abstract methods block and never
+suspend, so `run_now` runs a coroutine to its end.
 """
 
 import re
@@ -106,13 +106,13 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
         tracing: bool = False,
         grpc_api: GrpcApi = "auto",
     ) -> None:
-        """Creates the channels, which connect with the first calls.
+        """Creates the channels. A channel connects when its first call is made.
 
         Args:
             target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
-                in every gRPC client, the environment may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`, with
-                exceptions in `no_grpc_proxy` or `no_proxy`). Connections to loopback addresses, `localhost` and unix
-                sockets never use a proxy.
+                in every gRPC client, environment variables may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`,
+                with exceptions in `no_grpc_proxy` or `no_proxy`). Connections to loopback addresses, `localhost` and
+                unix sockets never use a proxy.
             credentials: TLS credentials from `grpc.ssl_channel_credentials`. Default: plain text.
             token: bearer token, which is sent with every call over TLS.
             token_file: file with the bearer token. The client reads the file again when it changes.
@@ -122,17 +122,18 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
                 timeout.
             inline_max_bytes: arrays up to this size are sent in one message, and larger arrays as a stream. The option
                 `transfer` of a call overrides this choice.
-            chunk_bytes: maximum size of each message of a stream in bytes. Small arrays have smaller messages.
-            connections: number of channels, from 1 to 64, which calls use by turns. Each has its own connection to
-                each server. Several help if the server has several workers, because a worker serves whole connections.
-                A server counts the quotas of a caller in each worker, so more connections may also mean a larger quota.
-            compression: gRPC compression of requests (gzip or deflate). Compression only helps on slow networks.
+            chunk_bytes: maximum size of each message of a stream in bytes. Small arrays are sent in smaller messages.
+            connections: number of channels, from 1 to 64, which calls use in turn. Each channel has its own connection
+                to each server. Several channels help if the server has several workers, because each connection is
+                served by a single worker. Each worker counts the quotas of a caller separately, so more connections may
+                also mean a larger quota.
+            compression: gRPC compression of requests (gzip or deflate), for a proxy that decompresses them. The server
+                itself rejects compressed messages. Compression helps only on slow networks.
             options: gRPC channel arguments. These arguments override the channel arguments of the SDK.
                 The argument `grpc.service_config` replaces the SDK's load balancing and health checking.
             interceptors: gRPC interceptors for unary-unary and stream-stream calls, the outermost first. With
-                interceptors, all calls use grpcio's public API. An `AsyncClient` needs interceptors of grpc.aio.
-                grpc.aio uses each interceptor for only one kind of call, which is the first kind that the interceptor
-                implements.
+                interceptors, all calls use grpcio's public API. An `AsyncClient` needs interceptors of grpc.aio. If an
+                interceptor implements both kinds of calls, grpc.aio uses it only for unary-unary calls.
             tracing: whether each call sends the current OpenTelemetry span as W3C Trace Context. All attempts of a call
                 send the same span. This option needs the extra `tracing`.
             grpc_api: with "auto", a `Client` makes blocking calls directly on gRPC's core. These calls are faster, but
@@ -170,7 +171,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
 
     @abstractmethod
     def _open(self, connections: int, grpc_api: GrpcApi) -> None:
-        """Creates the channels, which connect with the first calls."""
+        """Creates the channels. A channel connects when its first call is made."""
 
     @abstractmethod
     async def _send(
@@ -183,13 +184,13 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
     ) -> bytes:
         """Sends a call once and returns its response. If `channel` is None, the call uses the next channel.
 
-        If no server is connected, the call waits or fails at once. If `waits` is None, a service config of the caller
-        decides, and by default the call fails.
+        If no server is connected, `waits` decides whether the call waits for a server or fails at once. If `waits` is
+        None, a service config of the caller decides. Without a service config, the call fails.
         """
 
     @abstractmethod
     async def _send_alone(self, call: PreparedCall[AnyResponse], context: ClientContext) -> bytes:
-        """Sends a call once, on a separate channel that does not avoid servers that report NOT_SERVING."""
+        """Sends a call once, on a separate channel that also uses servers that report NOT_SERVING."""
 
     @abstractmethod
     async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
@@ -248,7 +249,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
     async def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
         """Waits before the next attempt, after an attempt has failed with `error`.
 
-        If `error` ended the last attempt, the method raises the error of the call.
+        If no further attempt follows, the method raises the error of the call.
         """
         pause = attempts.plan_pause(error)
         if pause is None:
@@ -258,7 +259,8 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
                     raise explain_timeout(end, attempts.deadline.seconds, await self._find_fault()) from None
                 raise await self._explain_failure(end) from None
             finally:
-                del error, end  # otherwise, the error and its traceback would keep the array until a garbage collection
+                # Otherwise, the error and its traceback, which refer to each other, would keep the array in memory.
+                del error, end
         await self._sleep(pause.seconds)
         if pause.is_for_server:
             # If no server connects in time, the next attempt reports the cause.
@@ -272,7 +274,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
     async def _find_fault(self) -> str:
         """Returns the reason why no server is connected.
 
-        The text is empty if a server is connected or the client was closed.
+        The returned text is empty if a server is connected or the client was closed.
         """
         if self._endpoint.budget.is_closed:
             return ""
@@ -285,13 +287,13 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
         return describe_wait(state, self._endpoint.target)
 
     def _explain_loss(self, error: TensorReshapeError) -> TensorReshapeError:
-        """Returns the error to raise for a failed call; it blocks, because it may make connections."""
+        """Returns the error to raise for a failed call. This method blocks, because it may make connections."""
         if isinstance(error, UnavailableError):
             error = _find_better_error(error, self._endpoint, self._settings.options)
         return explain_loss(error, self._endpoint.target)
 
     def _prepare(self, arguments: Arguments, how: Handover) -> PreparedCall[Output] | Delivery:
-        """Returns the call that executes an operation, or for a stream, its delivery.
+        """Returns the call that executes an operation, or a `Delivery` if the operation needs a stream.
 
         Raises:
             ReshapeError: the error that the server would return.
@@ -317,22 +319,22 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
 _HOST_NAME = re.compile(r"(?:dns:(?:///)?)?([^:/\[\]]+):(\d+)")
 # gRPC calls both addresses of localhost, even if the hosts file of the machine has only one of them.
 _LOOPBACKS = {"localhost": ("127.0.0.1", "::1")}
-_TOTAL_SECONDS = 1.0  # the time for all calls, most of which fail within milliseconds
+_TOTAL_SECONDS = 1.0  # the time for the calls to all other addresses, which usually fail within milliseconds
 
 
 def _find_better_error(error: UnavailableError, endpoint: Endpoint, options: ChannelOptions) -> UnavailableError:
-    """Returns the error of another address of the target if a server responds there, and otherwise `error`.
+    """Returns the error of a server at another address of the target, or `error` if no server responds there.
 
-    gRPC reports the error of only one address, which is the address that failed last. For example, localhost means both
-    127.0.0.1 and ::1. If a server listens only on 127.0.0.1 and requires TLS, a client without TLS may get the error of
-    ::1, which is "connection refused". Such an error is misleading, so this function calls the other addresses. It
-    sends no metadata, so it sends no tokens, and it takes at most a second.
+    If a target has several addresses, gRPC reports only the error of the address that failed last. For example,
+    localhost means both 127.0.0.1 and ::1. If a server listens only on 127.0.0.1 and requires TLS, a client without TLS
+    may get the error of ::1, which is "connection refused". This error would be misleading, so this function also calls
+    the other addresses. These calls send no metadata, and therefore no tokens, and take at most one second together.
     """
     failed, found = FAILED_ADDRESS.search(error.message), _HOST_NAME.fullmatch(endpoint.target)
     if failed is None or found is None:
         return error
     name, port = found.groups()
-    # The certificate of a server contains the host name instead of the address.
+    # The channel checks the host name, because a certificate usually does not contain the address of the server.
     own = [("grpc.ssl_target_name_override", name), *options]
     end = time.monotonic() + _TOTAL_SECONDS
     for address in _list_addresses(name, port):

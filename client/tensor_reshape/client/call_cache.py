@@ -1,4 +1,4 @@
-"""A cache of encoded requests, without the elements of their tensors, and of shape queries with their responses.
+"""Caches encoded requests without the elements of their tensors, and shape queries with their responses.
 
 Most calls have the same types and shapes as an earlier call. Encoding a cached call and decoding its response cost only
 one lookup, one join of bytes and one comparison. Invariants:
@@ -6,8 +6,8 @@ one lookup, one join of bytes and one comparison. Invariants:
 - Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
   other classes may define equality in any way. A call is therefore not cached if `_find_key` does not accept the types
   of its arguments.
-- A cache entry of a reshape is created only if the local rules accept the call, and that of a query only after the
-  server has accepted it. So a rejected call is never cached.
+- A reshape is cached only if the local rules accept it, and a query is cached only after the server has accepted it. A
+  rejected call is therefore never cached.
 - If a response differs from the expected bytes, it is decoded like the response of a call that is not cached.
 
 Several threads may look up and create cache entries at the same time. If two threads create the same cache entry, both
@@ -54,12 +54,12 @@ FAST_OPTIONS = CALL_OPTIONS | {"transfer", "out", "writable"}
 _CACHED_WAYS = ("inline", "view")
 _VIEW_OPTIONS = CALL_OPTIONS | {"transfer"}
 
-# the cache has two generations of this size in bytes, and each has space for 10,000 entries
+# each cache has two generations of this size in bytes, and a generation can hold about 10,000 reshapes
 _MAX_CACHE_BYTES = 14 << 20
 _MAX_ENTRY_BYTES = 8192
 _OBJECT_BYTES = 600  # this is the measured size in bytes of a cache key and its entry, without the message headers
-_QUERY_BYTES = 1600  # the same size for a query of numbers and its answer
-_DECODED = 70  # an answer takes about this many times the memory of its bytes, most of it for names
+_QUERY_BYTES = 1600  # this is the measured size in bytes of a cached query and its answer, if they contain only numbers
+_DECODED = 70  # a decoded answer takes about 70 times as much memory as its encoded bytes, mostly for names
 _SEQUENCES = (tuple, list)
 _TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
 _EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
@@ -77,7 +77,7 @@ class CachedCall(NamedTuple):
         response_bytes: the length of the expected response, including the elements.
         dims: the output shape.
         dtype: the output type.
-        question: the query, which is needed to decode a response with another header.
+        question: the query, which is needed to decode a response with an unexpected header.
     """
 
     path: str
@@ -109,16 +109,17 @@ class CachedCall(NamedTuple):
     def fits(self, out: object) -> bool:
         """Whether `out` can hold the output.
 
-        If `out` cannot hold the output, `transfers` handles the call and raises the error.
+        If `out` cannot hold the output, the module `transfers` handles the call and raises an error.
         """
         if type(out) is not np.ndarray or out.dtype != self.dtype or out.shape != self.dims:
             return False
         return out.flags.c_contiguous and out.flags.writeable
 
 
-# A cache key has the operation, the type and shape of the data, the requested shape and its type if it is an array,
-# special_zero, and the expected shape. `_find_key` checks the types of these parts. The key is a plain tuple, because
-# creating a named tuple would take as long as the lookup.
+# A cache key contains the operation, the type and shape of the data, the requested shape, special_zero, and the
+# expected shape. If the requested shape is an array, the key also contains the type of this array. `_find_key` checks
+# the types of all parts of the key. The key is a plain tuple, because creating a named tuple would take as long as the
+# lookup.
 _DType = np.dtype[np.generic]
 _Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 
@@ -126,10 +127,10 @@ _cache: RecentCache[_Key, CachedCall] = RecentCache(_MAX_CACHE_BYTES, _MAX_ENTRY
 
 
 class CachedQuery(NamedTuple):
-    """A shape query, and the response to it.
+    """A shape query with its response.
 
     Attributes:
-        call: the call without a cached response.
+        call: the call, which also decodes a response that differs from the cached response.
         response: the response as this project's server writes it.
         answer: the decoded response.
     """
@@ -139,11 +140,11 @@ class CachedQuery(NamedTuple):
     answer: InferredShape
 
     def read(self, raw: bytes) -> InferredShape:
-        """Returns the answer of a response. Each caller gets an object of its own."""
+        """Returns the answer that a response contains. Each caller gets a separate object."""
         return copy(self.answer) if raw == self.response else self.call.decode(raw)
 
     def view(self, array: Array, raw: bytes) -> Array:
-        """Returns a read-only view of an array with the answered shape."""
+        """Returns a read-only view of `array` with the shape in the answer."""
         dims = self.answer.known
         if raw != self.response and (answer := self.call.decode(raw)) != dims:
             raise reject_shape(answer, dims)
@@ -172,7 +173,8 @@ def find_query(
     if cached is not None:
         method, request, _, question = cached.call
         return PreparedCall(method, request, cached.read, question)
-    # The call is built from the copies in the key, because another thread may change the lists of the caller.
+    # The call is built from the copies of the shapes in the cache key, because another thread may change the lists of
+    # the caller.
     data_shape, shape, expected, *_ = key
     if expected is not None:
         more = {**more, "expected_shape": expected}
@@ -187,9 +189,9 @@ def find_query(
 
 
 def _find_query_key(shapes: Iterable[Sequence[DimLike] | None], more: Mapping[str, object]) -> tuple[Any, ...] | None:
-    """Returns the cache key of a query, which begins with the shapes.
+    """Returns the cache key of a query. The shapes are the first items of the key.
 
-    The result is None if an argument has a type for which == may not be exact.
+    The result is None if an argument has a type for which == may treat different values as equal.
     """
     if not more.keys() <= _QUERY_OPTIONS:
         return None
@@ -200,7 +202,7 @@ def _find_query_key(shapes: Iterable[Sequence[DimLike] | None], more: Mapping[st
             continue
         if type(dims) not in _SEQUENCES:
             return None
-        side = tuple(dims)  # copied once, as in `_find_key`
+        side = tuple(dims)  # the shape is copied once, as in `_find_key`
         if not _EXPECTED_ITEMS.issuperset(map(type, side)):
             return None
         sides.append(side)
@@ -212,11 +214,11 @@ def _find_query_key(shapes: Iterable[Sequence[DimLike] | None], more: Mapping[st
 
 
 def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCall[Array] | None:
-    """Returns the call that sends a reshape in one message, or None if the call cannot be cached.
+    """Returns the call for a reshape that needs no stream. The result is None if the call cannot be cached.
 
     Args:
         arguments: the arguments of the operation.
-        max_bytes: the maximum size of the elements, unless the transfer is "inline".
+        max_bytes: the maximum size of elements that the transfer "auto" sends in one message.
         how: the options, which may have only the keys in FAST_OPTIONS.
 
     Raises:
@@ -250,7 +252,7 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
 
 
 def _find_view(key: _Key, array: Array, how: Handover) -> PreparedCall[Array] | None:
-    """Returns the call that infers the shape of a view. The result is None if the call cannot be cached."""
+    """Returns the call in which the server infers the shape of a view. Returns None if the call cannot be cached."""
     if not how.keys() <= _VIEW_OPTIONS:
         return None
     cached = _views[key] or _cache_view(key, array)
@@ -268,7 +270,10 @@ def _find_decoder(cached: CachedCall, how: Handover) -> Callable[[bytes], Array]
 
 
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
-    """Returns the cache key of a call. The result is None if an argument has a type for which == may not be exact."""
+    """Returns the cache key of a call.
+
+    The result is None if an argument has a type for which == may treat different values as equal.
+    """
     operation, _, shape, special_zero, expected = arguments
     kind: _DType | None = None
     if type(shape) is np.ndarray and shape.ndim == 1:
@@ -290,7 +295,10 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
 
 
 def _plan(key: _Key, array: Array) -> Plan | None:
-    """Plans the call of a key with the caller's array. The result is None if the array does not match the key."""
+    """Plans the reshape of `array` that a cache key describes.
+
+    The result is None if the array does not match the key, or if its elements must be converted before they are sent.
+    """
     operation, dtype, dims, target, kind, special_zero, expected = key
     data = array.view()  # a new view is created, because another thread may change the shape of the caller's array
     if (data.dtype, data.shape) != (dtype, dims):
@@ -326,8 +334,8 @@ def _cache_call(key: _Key, array: Array) -> CachedCall | None:
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        # The output has this dtype object, because calls that are not cached return the same dtype object. The caller's
-        # equal dtype object may have other metadata or another C name.
+        # The output gets this dtype object, as in calls that are not cached. The dtype object of the caller's array is
+        # equal, but may have other metadata or another C name.
         dtype=DTYPES[plan.data_type],
         question=plan.question,
     )

@@ -1,9 +1,9 @@
 """Converts the gRPC status of a call to an exception, and explains it.
 
 If a call finds no server, it fails with the cause of the last connection attempt. If the timeout of a call passes
-earlier, the call ends with "Deadline Exceeded", which names neither the timeout nor a cause. Only in the second case,
-this module adds the timeout and the state of the channel to the error. Errors about messages that are too large, and
-errors of stalled calls, get advice.
+earlier, the call ends with "Deadline Exceeded", which names neither the timeout nor a cause. To a "Deadline Exceeded"
+error, this module adds the timeout and the reason why no server is connected. This module also adds advice to errors of
+stalled calls, and to errors about messages that are too large.
 """
 
 import re
@@ -45,7 +45,7 @@ def _choose_error(
     if rejection is not None:
         return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # gRPC's own code rejects such a large message before the server can report its limit.
+        # gRPC's own code rejects a message that is too large before the server can report its limit.
         return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _KINDS.get(code, ServiceError)(text, code)
 
@@ -111,7 +111,7 @@ def explain_loss(error: TensorReshapeError, target: str) -> TensorReshapeError:
 
 
 def _describe_address(message: str, target: str) -> str:
-    """Returns the address in gRPC's text if `target` is a host name.
+    """Returns the failed address from gRPC's text, or an empty text if `target` already contains it.
 
     A host name such as localhost can have several addresses, and gRPC's text has only the error of one address.
     """
@@ -123,7 +123,7 @@ def _describe_address(message: str, target: str) -> str:
 def describe_fault(error: TensorReshapeError) -> str:
     """Returns the connection error of a call that did not wait for a server.
 
-    The text is empty if there was no connection error.
+    The returned text is empty if the call failed for another reason.
     """
     is_lost = isinstance(error, ServiceError) and error.code is StatusCode.UNAVAILABLE
     return f"last connection error: {error}" if is_lost else ""
@@ -132,7 +132,7 @@ def describe_fault(error: TensorReshapeError) -> str:
 def describe_wait(state: ChannelConnectivity | None, target: str) -> str:
     """Returns the reason why a call on a channel in this state has to wait.
 
-    The text is empty if the channel is connected or its state is unknown.
+    The returned text is empty if the channel is neither connecting nor idle.
     """
     if state not in (ChannelConnectivity.CONNECTING, ChannelConnectivity.IDLE):
         return ""
@@ -143,7 +143,7 @@ def explain_timeout(error: CallTimeoutError, seconds: float | None, fault: str =
     """Returns a timeout error that names the timeout and the connection error. gRPC's own text is kept as a note.
 
     Args:
-        error: the error of the call. If a proxy ended the call, its text is kept.
+        error: the error of the call. If a proxy ended the call, the proxy's text is kept.
         seconds: the timeout of the call. None means that the call had no timeout.
         fault: the connection error, or an empty text.
     """
@@ -157,23 +157,22 @@ def explain_timeout(error: CallTimeoutError, seconds: float | None, fault: str =
     return explained
 
 
-# The SDK can send smaller messages only for the reshape methods.
-# The advice fits both modes that send one message. With "auto", a smaller inline_max_bytes helps. With "inline", "auto"
-# helps.
+# The SDK can send smaller messages only for the reshape methods. The advice fits both transfer modes that send one
+# message. A call with "auto" needs a smaller inline_max_bytes, and a call with "inline" needs "auto" instead.
 _UNARY_ADVICE = 'use transfer="stream", or transfer="auto" and a client whose inline_max_bytes is below this limit'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
-# If a message is too large, the error text of gRPC's core matches this expression.
+# The error text of gRPC's core for a message that is too large matches this expression.
 _SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 
 
 def advise(error: TensorReshapeError, path: str, pauses: Pauses | None = None) -> TensorReshapeError:
-    """Returns the error to raise for a call to `path`, which contains advice if the SDK has some.
+    """Returns the error to raise for a call to `path`, with advice if the SDK has any.
 
     Args:
         error: the error of the call.
         path: the method path.
-        pauses: the pauses of a stream that the client did not cancel itself, or None.
+        pauses: the pauses of a stream. None if the call was not a stream, or if the client cancelled the stream itself.
     """
     if isinstance(error, LimitError) and error.reason is Reason.MESSAGE_TOO_LARGE:
         return _advise_large(error, path)
@@ -191,7 +190,7 @@ def advise(error: TensorReshapeError, path: str, pauses: Pauses | None = None) -
 def _advise_stalled(error: LimitError, pauses: Pauses | None) -> LimitError:
     """Returns an error that says whether this process or the network was slow.
 
-    gRPC's own threads send and receive the message of a unary call, so only the network can be slow there.
+    In a unary call, gRPC's own threads send and receive the message, so only the network can be slow.
     """
     if pauses is not None and pauses.are_own:
         seconds = f"{pauses.own_seconds:.1f}"
@@ -205,7 +204,7 @@ def _advise_stalled(error: LimitError, pauses: Pauses | None) -> LimitError:
 
 
 def _advise_large(error: LimitError, path: str) -> LimitError:
-    """Returns an error with both sizes.
+    """Returns an error that names the size of the message and the limit.
 
     gRPC's error has no details, so the sizes are read from the text of the error. If a proxy reports the error with
     another text, the error is returned unchanged.

@@ -1,7 +1,8 @@
-"""The context of a single call: the deadline and the metadata of the call.
+"""The context of a single call, which consists of the deadline and the metadata of the call.
 
 Invariants: metadata are checked before a request is sent. All attempts of a call, and all calls of a batch, share one
-context. With tracing, a call belongs to the trace of its caller, and without a current span, it sends no trace.
+context. With tracing, a call belongs to the trace of its caller. If the caller has no current span, the call sends no
+trace.
 """
 
 import re
@@ -22,7 +23,7 @@ class Deadline:
     """The time at which a call must have ended, including its retries and the pauses between them.
 
     Attributes:
-        seconds: the timeout of the call. With None, the call may take any time.
+        seconds: the timeout of the call. None means that the call has no timeout.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -48,7 +49,7 @@ _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 
 
 class CallOptions(TypedDict, total=False):
-    """Options of every call, in addition to its own arguments and its timeout.
+    """Options that every call accepts in addition to its own arguments and the timeout.
 
     Attributes:
         metadata: metadata of the call, which the client sends after its own metadata.
@@ -115,8 +116,8 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
 
     Raises:
         TypeError: an item is not a pair.
-        ValueError: a key contains other characters than lower-case letters, digits, "_", "-" and ".", or a value does
-            not match its key.
+        ValueError: a key contains other characters than lower-case letters, digits, "_", "-" and ".", or a value has a
+            type or characters that its key does not allow.
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
         # The error message does not show the metadata, because metadata may contain credentials.

@@ -1,4 +1,4 @@
-"""New shapes for arrays on a device, which their own framework makes. No element moves to this process."""
+"""Reshapes arrays on a device, such as a GPU, with their own framework. No element moves to this process."""
 
 from types import ModuleType
 from typing import Any, NamedTuple, Self
@@ -12,11 +12,11 @@ from tensor_reshape.wire.arrays import Array
 
 
 class DeviceArray(NamedTuple):
-    """An array on a device.
+    """An array in the memory of a device, such as a GPU.
 
     Attributes:
         array: the array of the caller.
-        stand_in: an array of numpy with the same type and shape, and one element in memory.
+        stand_in: a numpy array with the same type and shape, which occupies the memory of only one element.
     """
 
     array: Any
@@ -24,11 +24,14 @@ class DeviceArray(NamedTuple):
 
     @classmethod
     def find(cls, array: Any, like: object) -> Self | None:  # noqa: ANN401 - an array of any framework
-        """Returns the array if it is on a device, and `like` names its own framework. Otherwise, returns None."""
+        """Returns the array if it is on a device and `like` names the framework of the array.
+
+        Otherwise, returns None.
+        """
         is_own = like is not None and _find_root(like) == _find_root(array)
         if not is_own or not hasattr(array, "dtype") or not is_on_device(array):
             return None
-        name = str(array.dtype).rpartition(".")[2]  # torch writes torch.float32
+        name = str(array.dtype).rpartition(".")[2]  # the text of a torch type is, for example, torch.float32
         try:
             dtype = VIEWED_DTYPES.get(name) or np.dtype(name)
         except TypeError:
@@ -37,7 +40,9 @@ class DeviceArray(NamedTuple):
         return cls(array, np.broadcast_to(np.empty((), dtype), tuple(array.shape)))
 
     def view(self, dims: tuple[int, ...], *, copies: bool) -> Output:
-        """Returns the array with another shape. If its strides do not allow a view, its framework copies it.
+        """Returns the array with another shape.
+
+        If the strides of the array do not allow a view, its framework copies the elements.
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copies` is False.
@@ -57,7 +62,7 @@ class DeviceArray(NamedTuple):
             return reshape(array, dims, copy=False)
         except ValueError:
             raise reject_view(dims, getattr(array, "strides", None)) from None
-        except TypeError:  # the release is older than the keyword
+        except TypeError:  # this release of the framework does not have the keyword `copy`
             raise _reject_promise(array) from None
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # this import is only for type checkers, because importing an
 
 
 class ServiceError(TensorReshapeError):
-    """The call has no result, but no rule or limit rejected it.
+    """The call failed, but no rule or limit rejected it.
 
     Attributes:
         code: the gRPC status code.
@@ -66,7 +66,7 @@ class CallTimeoutError(ServiceError, TimeoutError):
 
 
 class InternalServerError(ServiceError):
-    """The server failed because of a bug in the server. The server's log contains the traceback.
+    """The call failed because of a bug in the server. The server's log contains the traceback.
 
     >>> try:
     ...     raise InternalServerError("internal error", grpc.StatusCode.INTERNAL)
@@ -91,7 +91,7 @@ _Error = TypeVar("_Error", bound=TensorReshapeError)
 
 
 def keep_question(error: _Error, question: AnyQuestion | None) -> _Error:
-    """Returns the error. If it rejects the question by one of the five rules, `to_svg` now draws the question.
+    """Returns `error`. If one of the five reshape rules rejected the query, `to_svg` of the error now draws the query.
 
     A requested shape that is longer than any server allows is not kept, because it may have millions of items.
     """

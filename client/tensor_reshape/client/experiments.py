@@ -1,12 +1,13 @@
-"""gRPC's core has an experiment that a process can switch off to make small calls of one thread faster.
+"""Makes the small calls of a single thread faster by switching off an experiment of gRPC's core.
 
 By default, threads of gRPC's core read a client's connections and wake the thread that waits for a response. Without
-the experiment `event_engine_client`, the waiting thread reads the connection itself. Then calls of many threads and
-streams take a little longer. docs/how-to/python-client.md has the figures.
+the experiment `event_engine_client`, the waiting thread reads the connection itself. However, streams then take a
+little longer, and so do the calls of many threads. The page docs/how-to/python-client.md has the figures.
 
 - gRPC's core reads the environment variable `GRPC_EXPERIMENTS` once, when grpc is imported. This module imports grpc
   only when `use_fast_polling` is called.
-- The variable is set only during the import of grpc, so that child processes, in particular servers, do not inherit it.
+- `GRPC_EXPERIMENTS` is set only during the import of grpc, so that child processes, in particular servers, do not
+  inherit it.
 - The experiment is switched off only in releases of grpcio that were tested without it. If gRPC's core does not know
   the name of an experiment, it logs an error in every process.
 """
@@ -24,12 +25,12 @@ _RELEASES = {(1, 85)}
 
 
 def use_fast_polling() -> bool:
-    """Imports grpc in such a way that small calls take less time if one thread makes one after another.
+    """Imports grpc with a setting that makes small calls faster if a single thread makes them one after another.
 
-    Call this function before any other module imports grpc. After this call, the thread that waits for a response reads
-    the response from the connection, so no thread of grpcio has to wake the waiting thread. Calls of many threads and
-    streams take a little longer. The setting applies to all gRPC clients of the process, but not to its child
-    processes.
+    Call this function before any other module imports grpc. With this setting, the thread that waits for a response
+    reads it from the connection itself, so no other thread has to wake the waiting thread. However, streams take a
+    little longer, and so do the calls of many threads. The setting applies to all gRPC clients of the process, but not
+    to its child processes.
 
     Returns:
         True if the function has imported grpc with this setting. False if the environment already has

@@ -1,20 +1,20 @@
 """Makes unary calls and streams directly on gRPC's core. This module uses private names of grpcio.
 
-For each blocking call, the public API of grpcio keeps a state, a lock and a set of pending operations, and for each
-stream two threads. Only callbacks and futures need these objects, but they take more than a quarter of a client's
-processor time for a small call. The class `CoreTransport` instead makes a unary call with one batch of core operations
-and one event. One thread sends and receives all messages of a stream.
+For each blocking call, the public API of grpcio creates a state, a lock and a set of pending operations. For each
+stream, grpcio also starts two threads. Only callbacks and futures need these objects, but for a small call, they take
+more than a quarter of a client's processor time. The class `CoreTransport` instead makes a unary call with one batch of
+core operations and one event. One thread sends and receives all messages of a stream.
 
 - `is_supported` makes two test calls before any client relies on a private name. If grpcio has changed its private
   names, or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed
   its private names, a timeout error does not include the connection state, because grpcio shows this state only through
   a private name or an extra thread.
 - The calling thread of a unary call waits in gRPC's core, which checks for signals five times a second. If a signal
-  handler raises an exception such as KeyboardInterrupt, `send` raises it and cancels the call. At two steps, such an
-  exception has other effects, as with grpcio's public API. If the exception arrives while the call is being started,
-  which takes longer for a large message, the call continues on the server until its deadline. If the exception arrives
-  while grpcio holds its channel lock, the lock stays locked, and no other thread can use the channel. A stream of the
-  main thread therefore runs on another thread, unless it reports its progress to the caller.
+  handler raises an exception such as KeyboardInterrupt, `send` raises it and cancels the call. At two steps of a call,
+  such an exception has other effects, which it also has with grpcio's public API. If the exception arrives while the
+  call is being started, which takes longer for a large message, the call continues on the server until its deadline. If
+  the exception arrives while grpcio holds its channel lock, the lock stays locked, and no other thread can use the
+  channel. A stream of the main thread therefore runs on another thread, unless it reports its progress to the caller.
 - Closing a channel ends its running calls and rejects new calls.
 """
 
@@ -66,7 +66,7 @@ def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Seque
         grpc_api: "auto" for calls on gRPC's core if possible; "public" for grpcio's public API.
         interceptors: gRPC interceptors. With interceptors, the public API is used.
     """
-    # If an instrumentation has wrapped the channel with an interceptor, for example, it must see every call.
+    # An instrumentation library may have wrapped the channel with an interceptor, which must see every call.
     is_plain = is_supported() and type(channel) is _channel.Channel
     core = channel._channel if is_plain else None  # type: ignore[attr-defined] # private
     find_state = partial(_find_state, core)
@@ -87,10 +87,10 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 
 @cache
 def is_supported() -> bool:
-    """Whether the installed grpcio has the private names of this module, and test calls work.
+    """Whether the installed grpcio has the private names that this module uses, and test calls work.
 
-    The test calls use an address without a server, and a deadline that has already passed. They are made only once per
-    process and take about a millisecond.
+    The test calls use an address without a server, and a deadline that has already passed. These test calls are made
+    only once per process and take about a millisecond.
     """
     try:
         core = cygrpc.Channel(b"unix:/dev/null", (), None)
@@ -169,7 +169,7 @@ def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata:
 def _start_call(
     core: Any, path: str, timeout: float | None, metadata: CheckedMetadata, batches: Sequence[tuple[Any, Any]]
 ) -> Any:
-    """Starts a call with batches of operations, each with the tag of its event.
+    """Starts a call with batches of operations. Each batch comes with the tag of the event that reports its end.
 
     Raises:
         ValueError: the channel is closed.
@@ -177,9 +177,9 @@ def _start_call(
     # The core of gRPC needs the deadline in seconds since the epoch.
     deadline = None if timeout is None else time.time() + timeout
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
-    # These three arguments mean that the call has no host, no call credentials, and no registered method. A registered
-    # method had no effect when it was measured. grpcio uses the metadata argument only in errors. The metadata to send
-    # are a part of the call's operations.
+    # The three None arguments mean that the call has no host, no call credentials, and no registered method. In
+    # measurements, a registered method made no difference. grpcio uses the metadata argument only in errors. The
+    # metadata to send are passed in the first batch of operations.
     context = cygrpc.build_census_context()
     return core.segregated_call(inherited, path.encode(), None, deadline, metadata, None, batches, context, None)
 
@@ -188,10 +188,10 @@ _SENT, _HALF_CLOSED, _RECEIVED, _ENDED = range(4)  # the tags of the events of a
 
 
 class _StreamCall:
-    """A stream call whose messages one thread sends and receives, which is not the main thread.
+    """A stream call. One thread, which is not the main thread, sends and receives all its messages.
 
-    A batch of operations is due from its start until its event is taken. When the last event of a call is taken,
-    grpcio frees the call, so no further event may be requested.
+    The attribute `_due` is the number of started batches of operations whose events have not been taken. When the last
+    event of a call is taken, grpcio frees the call, so no further event may be requested.
     """
 
     def __init__(self, exchange: StreamExchange) -> None:
@@ -223,7 +223,7 @@ class _StreamCall:
 
     def cancel(self) -> None:
         """Cancels the call. Any thread except the main thread may call this method, at any time."""
-        self._is_cancelled = True  # if the call is not started yet, `run` reads this
+        self._is_cancelled = True  # if the call is not started yet, `run` reads this flag and cancels the call
         if self._call is not None:
             self._call.cancel(cygrpc.StatusCode.cancelled, "the caller has ended the call")
 
@@ -234,7 +234,8 @@ class _StreamCall:
             if event.tag == _RECEIVED:
                 message = event.batch_operations[-1].message()
                 if message is not None:
-                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)  # arrives while `receive` runs
+                    # The next message may arrive while `receive` runs.
+                    self._start(cygrpc.ReceiveMessageOperation(0), _RECEIVED)
                     self._exchange.receive(message)
             elif event.tag == _ENDED or not event.success:
                 sends = False
@@ -256,7 +257,7 @@ class _StreamCall:
 
 
 def _try_stream(core: Any) -> grpc.StatusCode | None:
-    """Returns the code with which a stream ends whose deadline has passed."""
+    """Makes a stream call whose deadline has already passed, and returns the status code of the call."""
     exchange = StreamExchange(iter([b""]), lambda _: None, runs_foreign_code=False)
     try:
         _StreamCall(exchange).run(core, "/", 0, ())

@@ -27,19 +27,19 @@ from tensor_reshape.wire.methods import SERVICE
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
-# The configuration has no retryPolicy, because `retries` plans all retries. gRPC's own retries would keep each request
-# in memory until its call ends, and would use a stopped server as often as a running server. Moreover, gRPC's own
-# retries cannot restart a stream.
+# The service config has no retryPolicy, because the module `retries` plans all retries. gRPC's own retries would keep
+# each request in memory until its call ends, and would use a stopped server as often as a running server. Moreover,
+# gRPC's own retries cannot restart a stream.
 _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
 # A server that is shutting down reports NOT_SERVING. The round_robin policy then uses the other servers before this
 # server stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # with a larger timeout, gRPC would treat the deadline as already passed
 # The flow control window of a stream is the number of bytes that a server may send before the client reads them. The
-# window has a fixed size, because a window that follows the bandwidth has no useful limit and does not make streams on
-# one machine faster. Windows of 256 KiB and 512 KiB were slower by 20 %. Windows of 4 MiB and 16 MiB are equally fast.
-# HAProxy 2.6 stops a stream in both directions if the window is used up while the client sends. On a busy machine,
-# HAProxy stopped 4 of 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with 16 MiB.
+# window has a fixed size, because a window that adapts to the bandwidth has no useful limit and does not make streams
+# on one machine faster. Windows of 256 KiB and 512 KiB were slower by 20 %. Windows of 4 MiB and 16 MiB are equally
+# fast. HAProxy 2.6 stops a stream in both directions if the window is used up while the client sends. On a busy
+# machine, HAProxy stopped 4 of 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with 16 MiB.
 _WINDOW_BYTES = 16 * 1024 * 1024
 # If a host does not acknowledge sent data for this time, gRPC treats the host as lost and its calls fail. A host that
 # loses its network cannot close its connections. The kernel of a running host acknowledges data even if its server is
@@ -48,29 +48,30 @@ _WINDOW_BYTES = 16 * 1024 * 1024
 _HOST_TIMEOUT_MS = 8_000
 # After this time without traffic, the client sends a keepalive ping. This is the shortest interval that gRPC's own
 # clients allow, and our servers accept twice as many pings. Pings are sent only while a call is running. A health watch
-# counts as a running call, so an idle client does not ping servers without a health service.
+# counts as a running call, so an idle client pings only servers with a health service.
 _PING_AFTER_MS = 10_000
-# If a host acknowledges a ping but its server does not reply within this time, the server hangs. The interval before
-# the ping and this timeout together are shorter than the default timeout of a call, so the call can still be sent to
-# another server.
+# If a host acknowledges a ping but its server does not reply within this time, gRPC treats the server as lost. The
+# interval before the ping and this timeout together are shorter than the default timeout of a call, so the call can
+# still be sent to another server.
 _PING_TIMEOUT_MS = 15_000
 # This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. If servers are
 # replaced one after another, calls would fail with gRPC's default of 30 s, because the client would find the new
 # servers too late.
 _LOOKUP_INTERVAL_MS = 2_000
 MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
-MAX_CONNECTIONS = 64  # a server has at most so many workers
+MAX_CONNECTIONS = 64  # a server has at most this number of workers
 
 
 class Endpoint:
-    """The settings and the state of a client, for the blocking client and the asyncio client.
+    """The settings and the state of a client, which may be a blocking client or an asyncio client.
 
     Attributes:
-        target: the target, as for `Client`.
-        credentials: TLS credentials. None means a connection in plain text.
+        target: the target, in the form that `Client` accepts.
+        credentials: TLS credentials, or None for a connection in plain text.
         is_foreign: whether this process was forked from the process that created the client.
-        budget: the retry budget, which all calls share. It also says whether the client is closed.
-        read_trace: returns the current trace of the caller, which each call sends. None if tracing is off.
+        budget: the retry budget, which all calls share. The budget also stores whether the client is closed.
+        read_trace: a function that returns the current trace of the caller, or None if tracing is off. Each call sends
+            this trace.
     """
 
     def __init__(
@@ -106,8 +107,7 @@ class Endpoint:
             RuntimeError: the client was created before a fork, so its connections belong to the parent process.
             ValueError: the client is closed.
         """
-        # This attribute is set for both causes of a closed client, so that the check before every call reads only one
-        # attribute.
+        # `is_closed` is also true after a fork, so that the check before every call reads only one attribute.
         if not self.budget.is_closed:
             return
         if self.is_foreign:
@@ -136,7 +136,7 @@ class Endpoint:
         """Starts the timeout of a call and returns its context.
 
         Args:
-            timeout: seconds. None means the client's default.
+            timeout: the timeout in seconds, or None for the client's default.
             options: the options of the call. Keys that are not options of a call are ignored.
 
         Raises:
@@ -148,7 +148,10 @@ class Endpoint:
         return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
 
     def begin_attempt(self, context: ClientContext) -> tuple[float | None, CheckedMetadata]:
-        """Returns the remaining seconds and the metadata of an attempt that begins now; raises like `require_open`."""
+        """Returns the remaining seconds and the metadata of an attempt that begins now.
+
+        Raises the errors of `require_open`.
+        """
         self.require_open()
         return context.deadline.remaining_seconds, self.metadata + context.metadata
 
@@ -178,7 +181,7 @@ class ChannelSettings(NamedTuple):
 
     Attributes:
         options: channel arguments, which override the channel arguments of this module.
-        compression: compression of requests. None means no compression.
+        compression: the compression of requests, or None for no compression.
         interceptors: interceptors of grpc or grpc.aio.
     """
 
@@ -191,10 +194,10 @@ def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unheal
     """Returns channel options for load balancing and reconnection, without a message size limit.
 
     Args:
-        target: the target, as for `Client`.
+        target: the target, in the form that `Client` accepts.
         own: the caller's options, which override the options of this module.
-        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot be used to
-            request the health of these servers.
+        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot request the
+            health of these servers.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [
@@ -207,7 +210,7 @@ def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unheal
         ("grpc.keepalive_time_ms", _PING_AFTER_MS),
         ("grpc.keepalive_timeout_ms", _HOST_TIMEOUT_MS),
         ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
-        # By default, gRPC's core sends two pings without data, and then one a minute.
+        # By default, gRPC's core sends two pings without data, and after that only one ping a minute.
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
@@ -256,7 +259,7 @@ def choose_timeout(seconds: float) -> float | None:
 
 
 def check_size(size: int, name: str, most: int | None = None) -> int:
-    """Returns a number, which must be from 1 to `most` if there is such a limit.
+    """Returns `size` if it is an integer from 1 to `most`. If `most` is None, any integer is valid.
 
     Raises:
         TypeError: `size` is not an integer.

@@ -1,12 +1,12 @@
-"""The memory of large messages and outputs, which later calls use again.
+"""Keeps the memory of large messages and outputs, so that later calls can use it again.
 
-The system clears each page of fresh memory, which takes several times as long as a copy. Invariants:
+The operating system clears each page of fresh memory, which takes several times as long as copying a page. Invariants:
 
-- Memory is used again only when no array refers to it. numpy keeps the array that `take_memory` returns as the base of
-  every view, and other frameworks keep a view.
+- Memory is used again only when no array refers to it. Every numpy view of the memory refers to the array that
+  `take_memory` returned, and an array of another framework refers to such a view.
 - The system can take unused memory at any time (MADV_FREE), so no timer is needed to return the memory.
-- Finalizers run on any thread, and within any statement, so they take no lock. The operations of the deque are atomic.
-  Python ignores an exception that a signal handler raises in a finalizer.
+- Finalizers may run on any thread and during any statement, so they take no lock. The operations of the deque are
+  atomic. Python ignores an exception that a signal handler raises in a finalizer.
 """
 
 import mmap
@@ -25,10 +25,11 @@ _LEAST_BYTES = 256 * 1024  # the C library itself keeps smaller blocks
 _LEAST_STEP_BYTES = 64 * 1024
 _STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
 
-# glibc maps and unmaps each block of this size or more, until the program frees such a block. From then on, it keeps
-# freed blocks of up to the size of that block, and at most twice this size at the end of its heap. The second number is
-# the largest block from which it learns, less the space for its own data. Without this, large messages would need fresh
-# memory again and again, for example 1,700 pages for a stream of 16 MiB.
+# glibc allocates each block of `_MAPPED_BYTES` or more as fresh memory from the system, until the program frees such a
+# block. From then on, glibc keeps freed blocks up to the size of that block. At the end of its heap, glibc keeps up to
+# twice this size. `_FREED_BYTES` is the largest block that has this effect, less the space for glibc's own data.
+# Without this effect, large messages would need fresh memory again and again, for example 1,700 pages for a stream of
+# 16 MiB.
 _MAPPED_BYTES = 128 * 1024
 _FREED_BYTES = 32 * 1024 * 1024 - 64 * 1024
 
@@ -42,13 +43,13 @@ def keep_output_memory(max_bytes: int) -> None:
 
     A large call is faster if it needs no fresh memory. The memory of the output of a stream is used again when your
     program has dropped the output and all its views. The system may take the kept memory when it needs memory, but
-    tools such as `top` count it as used. Only Linux keeps memory. Before the first call with a tensor of 128 KiB or
-    more, the SDK also frees an unused block of 32 MiB, so that glibc keeps up to 64 MiB of freed memory, as in any
+    tools such as `top` count it as used. Memory is kept only on Linux. Before the first call with a tensor of 128 KiB
+    or more, the SDK also frees an unused block of 32 MiB, so that glibc keeps up to 64 MiB of freed memory, as in any
     program that frees such a block.
 
     Args:
-        max_bytes: the maximum number of bytes; 512 MiB by default. 0 keeps nothing. To keep nothing from the beginning,
-            call this function before the first reshape.
+        max_bytes: the maximum number of bytes to keep, 512 MiB by default. 0 keeps nothing. To keep nothing from the
+            beginning, call this function before the first reshape.
 
     Raises:
         TypeError: `max_bytes` is not an integer.
@@ -65,12 +66,13 @@ def keep_output_memory(max_bytes: int) -> None:
 
 
 def adapt_allocator(size: int) -> None:
-    """Lets glibc keep the memory of messages, before the first call of this process with a tensor of such a size."""
+    """Makes glibc keep the memory of large messages, before this process sends its first large tensor."""
     global _has_freed  # noqa: PLW0603 - once per process
     if size >= _MAPPED_BYTES and _kept_bytes and not _has_freed:
         _has_freed = True
         with suppress(MemoryError):
-            np.empty(_FREED_BYTES, np.uint8)  # freed at once, and never written, so it needs no memory
+            # This block is never written, so it needs no physical memory, and is freed at once.
+            np.empty(_FREED_BYTES, np.uint8)
 
 
 def take_memory(size: int) -> npt.NDArray[np.uint8]:
@@ -85,7 +87,7 @@ def take_memory(size: int) -> npt.NDArray[np.uint8]:
     try:
         block = _take_block(size)
     except (OSError, OverflowError, ValueError):
-        _unused.clear()  # the limit of the process may include unused memory
+        _unused.clear()  # the unused blocks may count towards a memory limit of the process
         return np.empty(size, np.uint8)
     memory = np.frombuffer(block, np.uint8)
     finalize(memory, _keep, block).atexit = False
@@ -102,7 +104,7 @@ def _take_block(size: int) -> mmap.mmap:
                 return block
     if sys.platform == "linux":
         block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with suppress(OSError):  # the kernel may have no huge pages, which only make the memory faster
+        with suppress(OSError):  # the kernel may not support huge pages, which only make the memory faster
             block.madvise(mmap.MADV_HUGEPAGE)
         return block
     raise OSError
@@ -110,7 +112,7 @@ def _take_block(size: int) -> mmap.mmap:
 
 def _keep(block: mmap.mmap) -> None:
     if sys.platform == "linux" and len(block) <= _kept_bytes:
-        with suppress(OSError):  # a kernel without MADV_FREE drops the block
+        with suppress(OSError):  # if the kernel does not support MADV_FREE, the block is not kept
             block.madvise(mmap.MADV_FREE)
             _unused.append(block)
             _trim()

@@ -1,10 +1,10 @@
-"""The option `progress` of a call, and the bars that rich draws for it on standard error.
+"""Implements the option `progress` of a call. The package rich draws the progress bars on standard error.
 
 Invariants:
 
 - Without a terminal, nothing is written and rich is not imported, even if FORCE_COLOR is set.
 - All running calls share one display, because two displays would overwrite each other on the terminal.
-- A call does not fail because the terminal cannot be written.
+- If the terminal cannot be written, the call does not fail.
 """
 
 import os
@@ -33,7 +33,7 @@ _WRITE_ERRORS = OSError, ValueError
 
 
 def check_progress(progress: object) -> Progress | None:
-    """Returns the function that the caller passed as `progress`, or None if the caller passed none.
+    """Returns the function that the caller passed as `progress`, or None if the caller passed no function.
 
     Raises:
         TypeError: the value is neither a function nor a bool nor None.
@@ -41,7 +41,7 @@ def check_progress(progress: object) -> Progress | None:
     if progress is None or progress is True or progress is False:
         return None
     if not _is_function(progress):
-        message = "write True for a progress bar, or a function of two numbers: the bytes that have arrived, and all"
+        message = "write True for a progress bar, or a function of two numbers: the bytes that arrived, and the total"
         raise TypeError(f"progress is {show_value(progress)}: {message}")
     return progress
 
@@ -52,14 +52,14 @@ def _is_function(progress: object) -> TypeGuard[Progress]:
 
 @contextmanager
 def draw_bar(total: int) -> Iterator[Progress | None]:
-    """Draws a progress bar on standard error during the block, and removes it at the end.
+    """Draws a progress bar on standard error during the `with` block, and removes the bar at the end.
 
     Args:
         total: the number of bytes of the transfer.
 
     Yields:
-        A function that updates the bar, and that any thread may call, also after the block. None if standard error
-        shows no bars.
+        A function that updates the bar, or None if standard error cannot show a bar. Any thread may call this function,
+        even after the `with` block.
     """
     console = _find_console()
     if console is None:
@@ -83,7 +83,7 @@ def _is_terminal() -> bool:
 
 
 def _find_console() -> "rich.console.Console | None":
-    """Returns the console of standard error. None if it is not a terminal, or a terminal that cannot erase a bar."""
+    """Returns the console of standard error, or None if it is not a terminal that can erase a bar."""
     if not _is_terminal():
         return None
     from rich.console import Console  # noqa: PLC0415 - only a bar needs it
@@ -93,14 +93,14 @@ def _find_console() -> "rich.console.Console | None":
 
 
 class _Bars:
-    """The bars of the running calls."""
+    """The progress bars of all running calls."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Forgets all bars and their locks."""
-        self._lock = RLock()  # a signal handler may make a call, too
+        """Drops all bars, and replaces the lock."""
+        self._lock = RLock()  # a signal handler may make a call while its thread holds the lock
         self._display: rich.progress.Progress | None = None
 
     @contextmanager
@@ -117,7 +117,8 @@ class _Bars:
                 self._remove(bar)
 
     def _update(self, bar: object, arrived: int) -> None:
-        # This method takes no lock that is held during a write, because a slow terminal would slow down the transfer.
+        # This method takes no lock that is held during a write to the terminal. Otherwise, a slow terminal would slow
+        # down the transfer.
         display = self._display
         if display is not None:
             with suppress(KeyError):  # the bar has been removed
@@ -137,7 +138,7 @@ class _Bars:
 
 
 def _find_task(display: "rich.progress.Progress", bar: object) -> "rich.progress.TaskID":
-    """Returns the task of a bar; raises a KeyError if there is none."""
+    """Returns the task of a bar. Raises a KeyError if the bar has no task."""
     return {task.fields["bar"]: task.id for task in display.tasks}[bar]
 
 
@@ -150,11 +151,11 @@ def _make_display(console: "rich.console.Console") -> "rich.progress.Progress":
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(),
     )
-    # If rich redirected the streams, other threads of the program would print to standard error.
+    # If rich redirected the standard streams, the standard output of other threads would go to standard error.
     return progress.Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
 
 _bars = _Bars()
 if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
-    # A forked process has no thread that draws the parent's bars, and a lock may stay locked.
+    # A forked process has no thread that draws the parent's bars, and in the child, the lock may stay locked forever.
     os.register_at_fork(after_in_child=_bars.forget)

@@ -58,9 +58,9 @@ _parse_dim = lru_cache(4096)(parse_dim)
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
 """One dimension: an int, `(min, max)`, text, a `Symbol`, an `Expression`, or None for an unknown dimension.
 
-In the shape of an input or an expected output, -1 is an unknown dimension too. In a requested shape, it infers.
-In `(min, max)`, max None means no upper limit. Text is in the notation of `rules.notation`, such as "N", "4*C" or
-"2..8". A `Symbol` may have any name.
+In the shape of an input or an expected output, -1 is an unknown dimension too. In a requested shape, -1 is an inferred
+dimension. In `(min, max)`, a max of None means no upper limit. Text is in the notation of `rules.notation`, such as
+"N", "4*C" or "2..8". A `Symbol` may have any name.
 
 >>> client.infer_shape(["N", 4, (2, 8), None], [0, 0, -1], special_zero=True)
 InferredShape([N, 4, ?])
@@ -74,9 +74,8 @@ class ShapeOptions(TypedDict, total=False):
         operation: "static_reshape" (default), "dynamic_reshape", "reshape" or "onnx_reshape".
         expected_shape: the output shape that you rely on. The expected shape may be partially known, and the
             inference uses the expected shape as additional information.
-        data_type: the type of the data, if it should be checked.
-        explain: whether a result names the origin of each dimension, and an error suggests values that would be
-            accepted.
+        data_type: the element type of the data, which is checked if you pass it.
+        explain: whether results name the origin of each dimension, and errors suggest values that would be accepted.
 
     >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
     InferredShape([6])
@@ -90,18 +89,18 @@ class ShapeOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeQuery:
-    """One query of a batch, with the arguments of `Client.infer_shape` and `ShapeOptions`.
+    """One shape query of a batch, with the arguments of `Client.infer_shape` and the options in `ShapeOptions`.
 
     Attributes:
-        data_shape: the known part of the input shape. None: not even its rank is known.
-        shape: the known part of the requested shape. None: not even its length is known.
+        data_shape: the known part of the input shape, or None if not even its rank is known.
+        shape: the known part of the requested shape, or None if not even its length is known.
         special_zero: whether a 0 in `shape` copies the input dimension at its index.
         operation: see `ShapeOptions`.
         expected_shape: see `ShapeOptions`.
         data_type: see `ShapeOptions`.
         explain: see `ShapeOptions`.
-        data_from: the index of an earlier query. The output of that query is the data of this query, instead of
-            `data_shape`. If this query has no `data_type`, the `data_type` of the earlier query applies.
+        data_from: the index of an earlier query of the batch, whose output shape is used instead of `data_shape`. If
+            this query has no `data_type`, the `data_type` of the earlier query applies.
 
     >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
     >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
@@ -127,7 +126,9 @@ require_special_zero(ShapeQuery.__init__)
 
 
 def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
-    """Splits a batch into calls. A batch with `data_from` stays whole, because an index refers to its own call.
+    """Splits a batch into calls.
+
+    A batch with `data_from` is not split, because this index must refer to a query of the same call.
 
     Raises:
         TypeError: the argument is a single query, or an item is not a query.
@@ -161,7 +162,7 @@ def infer_shape_locally(
         data_shape: the known part of the input shape. None means that nothing is known about the input shape.
         shape: the known part of the requested shape. None means that nothing is known about the requested shape.
         special_zero: whether a 0 in `shape` copies the input dimension at the same index.
-        **more: see `ShapeOptions`.
+        **more: the options that `ShapeOptions` describes.
 
     Raises:
         ReshapeError: the error that `Client.infer_shape` raises.
@@ -180,7 +181,7 @@ def infer_shape_locally(
 def wrap_answers(
     answers: Iterable[ShapeAnswer | ReshapeError], items: Sequence[BatchItem | ReshapeError]
 ) -> list[InferredShape | ReshapeError]:
-    """Returns the results of the items of a batch as `InferredShape` objects and errors, with their questions."""
+    """Returns the results of a batch as `InferredShape` objects and errors, each of which contains its query."""
     results = list[InferredShape | ReshapeError]()
     for answer, item in zip(answers, items, strict=True):
         question = None if isinstance(item, ReshapeError) else _find_question(item, results)
@@ -192,7 +193,7 @@ def wrap_answers(
 
 
 def _find_question(item: BatchItem, results: Sequence[InferredShape | ReshapeError]) -> AnyQuestion | None:
-    """Returns the question of an item. The result is None if its data should be a result that does not exist."""
+    """Returns the query of a batch item, or None if its `data_from` refers to a query without a result."""
     question, data_from = item.request.question, item.data_from
     if data_from is None:
         return question
@@ -216,7 +217,7 @@ def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
 
 
 def try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
-    """Returns a query in the form of the rules, or its rejection."""
+    """Converts a query to the form that the rules use. If the query is invalid, returns its rejection instead."""
     try:
         return read_query(query)
     except ReshapeError as error:
@@ -224,7 +225,7 @@ def try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
 
 
 def read_query(query: ShapeQuery) -> BatchItem:
-    """Returns a query in the form of the rules.
+    """Converts a query to the form that the rules use.
 
     Raises:
         InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID.
@@ -246,12 +247,13 @@ def read_query(query: ShapeQuery) -> BatchItem:
 def read_dims(
     dims: Sequence[DimLike] | None, field: str = "dims", operation: Operation | None = None
 ) -> tuple[AnyDim, ...] | None:
-    """Returns dimensions in the form of the rules. numpy's integers become Python integers.
+    """Converts dimensions to the form that the rules use. Integers of numpy become Python integers.
 
-    Like a server, the function rejects a rank that the operation does not support before it reads the dimensions.
+    Like a server, this function first rejects a rank that the operation does not support, and then reads the
+    dimensions.
 
     Raises:
-        InvalidRequestError: DIM_SYNTAX_INVALID, for an item of `field`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, if the text of a dimension is invalid.
         TypeError: an item is not a dimension.
     """
     if dims is None:
@@ -262,7 +264,8 @@ def read_dims(
         dims = tuple(dims)
     if operation is not None and len(dims) > MAX_RANK:
         check_rank(operation, len(dims), field, DEFAULT_LIMITS)
-    # Most dimensions are ints, which need no function call. A bool has another type, so `_read_dim` rejects it.
+    # Most dimensions have the exact type int. `_read_dim` is called only for other types, such as bools, which it
+    # rejects.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
@@ -289,7 +292,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
 
 
 def _read_named(name: Dim | Expression | Symbol, path: str, place: int) -> Dim:
-    """Returns a dimension in the form of the API. Factors are ordered by name, and a symbol has its own bounds."""
+    """Returns a named dimension in the form of the API, with factors ordered by name."""
     if not isinstance(name, Dim):
         name = Dim(ANY, name if isinstance(name, Expression) else Expression(1, (name,)))
     bounds, expression = _index_bounds(name.bounds), name.expression

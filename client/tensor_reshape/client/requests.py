@@ -5,10 +5,10 @@ call, and the output shape is known before the response arrives.
 
 Invariants:
 
-- A response that cannot be decoded, or that contradicts the rules, raises a `ResponseError`. This error must not look
-  like a rejection, because a rejection is about the request.
-- If the elements are the last field of the response, as in responses of this project's server, the array is a view of
-  the response, without a copy.
+- A response that cannot be decoded, or that contradicts the rules, raises a `ResponseError`. This error is not a
+  `ReshapeError`, because a `ReshapeError` is about the request.
+- If the elements are the last field of the response, as in responses of this project's server, the output array is a
+  view of the response, and no elements are copied.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ def decode_answer(decode: Callable[[bytes], AnyResponse], raw: bytes) -> AnyResp
     """Decodes a response.
 
     Raises:
-        ResponseError: `decode` failed. Its error is about the response, not the request.
+        ResponseError: `decode` raised a `ReshapeError`, which is about the response and not about the request.
     """
     try:
         return decode(raw)
@@ -100,9 +100,9 @@ def decode_shapes(
     """Decodes the response of BatchInferShape.
 
     Args:
-        items: the queries, or their rejections.
-        rejected: errors of queries that could not be sent, by index. The server's results for their placeholders are
-            dropped.
+        items: for each query of the batch, the query or its rejection.
+        rejected: errors of queries that could not be sent, by index. These errors replace the server's results for the
+            empty items that were sent instead.
         raw: the response.
 
     Raises:
@@ -110,8 +110,8 @@ def decode_shapes(
         ResponseError: the number of results is wrong.
     """
     answers = batches.decode_batch_response(raw)
-    # The position of a result in the response determines its query, so after a missing result, all other results could
-    # belong to wrong queries.
+    # A result belongs to the query at the same position. If a result were missing, the other results could therefore be
+    # assigned to wrong queries.
     if len(answers) != len(items):
         raise ResponseError(f"the server returned {len(answers)} results for {len(items)} queries")
     return wrap_answers([rejected.get(index, answer) for index, answer in enumerate(answers)], items)
@@ -135,7 +135,7 @@ def reject_shape(answer: InferredShape, dims: Sequence[int]) -> ResponseError:
 
 
 def reject_view(dims: Sequence[int], strides: Sequence[int] | None) -> InvalidRequestError:
-    """Returns the error for an array that would have to be copied. The strides are in bytes, or None if unknown."""
+    """Returns the error for an array that would have to be copied. `strides` is in bytes, or None if it is unknown."""
     message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
     return InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=strides)
 
@@ -165,13 +165,14 @@ class InferOptions(ShapeOptions, CallOptions, total=False):
 
 
 class PreparedCall(NamedTuple, Generic[AnyResponse]):
-    """One call: its method, its message, and the function that reads the response.
+    """A call that is ready to be sent, with the function that reads its response.
 
     Attributes:
         method: the method path.
         request: the message.
         decode: the function that reads the response.
-        question: the shape query of the call, which a rejection keeps. None: the call is not a single shape query.
+        question: the shape query of the call, or None if the call is not a single shape query. A rejection of the call
+            keeps this query.
     """
 
     method: str
@@ -180,7 +181,7 @@ class PreparedCall(NamedTuple, Generic[AnyResponse]):
     question: AnyQuestion | None = None
 
     def then(self, convert: Callable[[AnyResponse], AnyResult]) -> "PreparedCall[AnyResult]":
-        """Returns the same call, whose decoded response is passed through `convert`."""
+        """Returns the same call, but its decoded response is then passed through `convert`."""
         return PreparedCall(self.method, self.request, lambda raw: convert(self.decode(raw)), self.question)
 
 
@@ -208,7 +209,7 @@ class Arguments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reshape that the rules accept, before the transfer of its elements is decided.
+    """A reshape that the rules accept. The way to transfer its elements is not decided yet.
 
     Attributes:
         question: the shape query.
@@ -216,7 +217,7 @@ class Plan:
         array: the data, or the bytes of a `PackedTensor`.
         data_type: the type of the data and of the output.
         shape: the requested shape as a tensor, for operations that take one.
-        is_of_bytes: whether data and output are a `PackedTensor`.
+        is_of_bytes: whether the data and the output are `PackedTensor` objects.
     """
 
     question: KnownQuestion
@@ -227,7 +228,7 @@ class Plan:
     is_of_bytes: bool
 
     def build_inline(self) -> PreparedCall[Array]:
-        """Returns the call with all elements in one message."""
+        """Returns the call that sends all elements in one message."""
         data = (
             TensorView(self.data_type, self.question.data, None, self.array.data)
             if self.is_of_bytes
@@ -246,7 +247,7 @@ class Plan:
         return PackedTensor(self.data_type, self.dims, output.data)
 
     def build_infer(self) -> PreparedCall[InferredShape]:
-        """Returns the call in which the server infers the shape, without data."""
+        """Returns the call in which the server infers the output shape. This call sends no elements."""
         return _build_infer(ShapeRequest(self.question))
 
     @property
@@ -325,7 +326,7 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> PreparedCall[ShapeAnswe
 
 
 def build_health_check(service: object) -> PreparedCall[HealthStatus]:
-    """Returns the health check of a service, or of the whole server ("").
+    """Returns the health check of a service. The service name "" stands for the whole server.
 
     Raises:
         TypeError: the service is not a string.
@@ -351,7 +352,7 @@ def _encode_item(item: BatchItem) -> bytes | ReshapeError:
 
 
 def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
-    """Returns the array in memory, the shape, and the element type."""
+    """Returns the data as an array in memory, the shape of the data, and the element type."""
     if isinstance(data, PackedTensor):
         return np.frombuffer(data.data, np.uint8), data.dims, data.data_type
     array = read_array(data, "data")
@@ -368,7 +369,7 @@ def _build_infer(request: ShapeRequest) -> PreparedCall[InferredShape]:
 
 
 def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
-    """Returns the error for a number that does not fit into s64. None if the query has no such number."""
+    """Returns the error for a number that does not fit into 64 bits, or None if the query has no such number."""
     try:
         answer_question(request)  # unlike protobuf's error, the error of the rules names the number
     except ReshapeError as error:
@@ -377,7 +378,10 @@ def _find_rejection(request: ShapeRequest) -> ReshapeError | None:
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
-    """Returns a view of a requested shape. An array keeps its type, and a sequence gets the type of the operation."""
+    """Returns a requested shape as a tensor.
+
+    An array keeps its type, and a sequence gets a type that the operation accepts.
+    """
     if is_array(shape):
         return view_array(read_array(shape, "shape"), "shape")
     # The integers are checked before numpy converts them, because numpy could round them.

@@ -1,20 +1,20 @@
 """Plans when a failed call is sent again, and how often.
 
-Every method of the service is pure, so sending a call again does no harm. Three limits apply:
+No method of the service changes any state, so sending a call again does no harm. Three limits apply:
 
-- The `Deadline` of the call. The time until the deadline includes all pauses.
-- The `RetryBudget` of the client. The budget limits retries, because they are additional work for a server. When a call
-  loses its server for the first time, the retry does not use the budget. When a server stops, all its running calls
-  fail at once, so otherwise every restart would use up the budgets of the busiest clients. If the call loses a server
-  again, the retry uses the budget.
-- The patience of the call, which is the total time that it waits for unavailable servers.
+- The `Deadline` of the call limits its total time, which includes all pauses.
+- The `RetryBudget` of the client limits retries, because they are additional work for a server. When a call loses its
+  server for the first time, the retry does not use the budget. Otherwise, every restart of a server would use up the
+  budgets of the busiest clients, because all running calls of a server fail at once when it stops. If the call loses a
+  server again, the retry uses the budget.
+- The patience of the call limits the total time that it waits for unavailable servers.
 
 An overloaded server returns a RetryInfo with a delay. The call is retried after that delay plus a random back-off. If
 the server was lost, the call waits until a server is connected, and sends nothing until then. A call has lost its
 server if the status is UNAVAILABLE, is CANCELLED because the server was stopping, or is missing because a proxy ended
 the call.
 
-This module only plans retries. The clients send the calls and wait (`base`).
+This module only plans retries. The module `base` sends the calls and waits.
 """
 
 import random
@@ -41,15 +41,15 @@ _RESET = (StatusCode.INTERNAL, StatusCode.UNKNOWN)
 _RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
 _MAX_DOUBLINGS = 6  # after the pause between attempts has been doubled six times, it has its maximum length
-_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these retry settings are those of the examples in gRFC A6
+_MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # these are the example settings of gRFC A6
 
 
 class RetryBudget:
     """A token bucket that limits retries, as in gRPC's retry throttling (gRFC A6).
 
     Each client has one budget, which its threads share. A failure that may be retried takes a token, and a successful
-    call returns a tenth of a token. If half of the tokens or fewer are left, such a failure is not retried. The first
-    loss of a server in a call takes no token. An overloaded server therefore receives few retries.
+    call adds a tenth of a token. If half of the tokens or fewer are left, a failed call is not retried. When a call
+    loses its server for the first time, the retry takes no token. An overloaded server therefore receives few retries.
 
     Attributes:
         is_closed: whether the client is closed. A closed client retries no call.
@@ -66,8 +66,8 @@ class RetryBudget:
         self.is_closed = True
 
     def record_success(self) -> None:
-        """Returns a tenth of a token after a successful call."""
-        # This check does not take the lock, so that a client without failures has no cost.
+        """Adds a tenth of a token after a successful call."""
+        # This check does not take the lock, so that it costs nothing in a client without failures.
         if self._tokens < _MAX_TOKENS:
             with self._lock:
                 self._tokens = min(self._tokens + _TOKEN_RATIO, _MAX_TOKENS)
@@ -84,7 +84,7 @@ class Pause(NamedTuple):
 
     Attributes:
         seconds: the time that the call waits in any case.
-        is_for_server: whether the call then waits until a server is connected.
+        is_for_server: whether the call also waits until a server is connected, after `seconds` have passed.
     """
 
     seconds: float
@@ -117,7 +117,7 @@ class Attempts:
     def record_progress(self) -> None:
         """Records that a server has accepted the stream.
 
-        If the server is lost later, the call again waits as long as a new call.
+        If the server is lost later, the call may wait for another server for as long as a new call may.
         """
         self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS
@@ -177,7 +177,7 @@ class Attempts:
     def _draw_backoff(self) -> float:
         """Returns a random back-off whose mean doubles with each failure.
 
-        Because the back-off is random, many clients do not retry at the same time.
+        Because the back-off is random, clients whose calls failed together do not retry at the same time.
         """
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
@@ -185,6 +185,6 @@ class Attempts:
 
 
 def _is_lost(error: ServiceError) -> bool:
-    """Whether a call has lost its server, which may have stopped, or may not have been reached."""
+    """Whether a call failed because its server was lost or could not be reached."""
     is_reset = error.code in _RESET and any(words in error.message for words in _RESET_WORDS)
     return is_reset or error.code in _LOST

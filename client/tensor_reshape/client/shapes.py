@@ -1,6 +1,7 @@
-"""Inferred shapes as the SDK returns them.
+"""The class of the inferred shapes that the SDK returns.
 
-Only `to_json` needs protobuf, and only `to_svg` the drawings. Local inference needs neither an array library nor gRPC.
+Only `to_json` imports protobuf, and only `to_svg` imports the module that draws. Local inference needs neither an array
+library nor gRPC.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,11 @@ from tensor_reshape.rules.questions import AnyQuestion, DimGroup, Origin, ShapeA
 class InferredShape(Sequence[AnyDim]):
     """The output shape of an operation: a sequence of ints and of partially known dimensions.
 
-    It is equal to a tuple of the same dimensions, and prints in the usual notation: `[N, 4*C, 2..8, ?]`.
+    An `InferredShape` equals a tuple of the same dimensions, and prints in the usual notation: `[N, 4*C, 2..8, ?]`.
 
     Attributes:
-        dims: the dimensions. None: not even the rank is known.
-        conditions: what the reshape demands of its inputs, beyond their declared bounds.
+        dims: the dimensions, or None if not even the rank is known.
+        conditions: the conditions that the inputs must satisfy, in addition to their declared bounds.
         conditions_complete: whether all inputs that satisfy the conditions are accepted.
         origins: where each dimension comes from, if `explain` was set.
         groups: which input dimensions become which output dimensions, if `explain` was set.
@@ -30,12 +31,12 @@ class InferredShape(Sequence[AnyDim]):
     """
 
     def __init__(self, answer: ShapeAnswer, question: AnyQuestion | None = None) -> None:
-        """Wraps an answer of the rules.
+        """Wraps the answer that the rules give to a shape query.
 
         Args:
             answer: the answer.
-            question: the query of the answer. By default, only dims in the conditions have declared bounds, and the
-                shape cannot be drawn.
+            question: the query that was answered. Without the query, only dimensions in the conditions have declared
+                bounds, and the shape cannot be drawn.
         """
         self.dims: tuple[AnyDim, ...] | None = answer.dims
         self.conditions: tuple[Condition, ...] = answer.conditions
@@ -59,12 +60,13 @@ class InferredShape(Sequence[AnyDim]):
         return tuple(self.dims)
 
     def find_violations(self, values: Mapping[str, int]) -> list[Condition]:
-        """Returns the conditions that values of dimensions violate.
+        """Returns the conditions that the given sizes of dimensions violate.
 
         A condition is skipped if one of its dimensions has no value.
 
         Args:
-            values: sizes by name. A dimension without a name is called by its position, such as `data[0]`.
+            values: the sizes of dimensions by name. A dimension without a name is identified by its position, such as
+                `data[0]`.
 
         Raises:
             ValueError: the query has no dimension of this name, or the value is outside its declared bounds.
@@ -132,11 +134,11 @@ class InferredShape(Sequence[AnyDim]):
         return f"InferredShape({self})"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the result as the API writes it in JSON: the message InferShapeResponse in protobuf's mapping.
+        """Returns the result in the JSON form of the API, which is protobuf's JSON mapping of InferShapeResponse.
 
-        The numbers of the result are JSON numbers, although the mapping writes 64-bit numbers as text. Without a
-        "shape", the rank is unknown. In "dims", -1 is a dimension that is not one known number, and "partial" says what
-        is known about it. "conditionsComplete" is always present.
+        The numbers of the result are JSON numbers, although the mapping writes 64-bit numbers as text. If the key
+        "shape" is missing, the rank is unknown. In "dims", a -1 stands for a dimension that is not a known number, and
+        "partial" describes this dimension. The key "conditionsComplete" is always present.
 
         >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()["shape"]
         {'dims': [2, -1, 4], 'partial': [{'index': 1, 'interval': {'min': 1, 'max': 8}}]}
@@ -151,11 +153,11 @@ class InferredShape(Sequence[AnyDim]):
         """Returns the query and the shape as a drawing (SVG). Notebooks call this method.
 
         Lines lead from the dimensions of the input shape to those of the output shape. The drawing does not depend on
-        `explain`, because this process finds the origins and the groups by the same rules as a server. The text can be
-        saved as a file.
+        `explain`, because this process finds the origins and the groups by the same rules as a server. The returned
+        text can be saved as an SVG file.
 
         Returns:
-            None if the shape was created without its query.
+            The drawing, or None if the shape was created without its query.
 
         >>> drawing = client.infer_shape(["N", 3, 4], [0, -1], special_zero=True).to_svg()
         >>> drawing.splitlines()[-1]

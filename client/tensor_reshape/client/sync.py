@@ -66,8 +66,8 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
     `UnavailableError` if no server can be reached after retries, and another `ServiceError` for any other status.
 
     If the connection to the server is lost, a call waits up to 10 seconds for a server. If the server is overloaded,
-    the client retries with growing pauses while its retry budget lasts. Waiting and retrying end with the timeout of
-    the call.
+    the client retries with growing pauses while its retry budget lasts. The client stops waiting and retrying when the
+    timeout of the call has passed.
 
     >>> with Client("localhost:50051") as client:
     ...     client.reshape([[1, 2], [3, 4]], [-1], special_zero=False)
@@ -100,10 +100,11 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         >>> client
         <Client of localhost:50051, closed>
         """
-        # the endpoint is closed before the channels, so that calls that fail when a channel closes are not retried
+        # The endpoint is closed before the channels. Otherwise, calls that fail because their channel is closed would
+        # be retried.
         self._endpoint.budget.close()
-        # After a fork, the channels belong to the parent process, so this process does not close them. The child
-        # process has no gRPC threads that could close the channels.
+        # After a fork, the channels belong to the parent process. The child process does not close the channels,
+        # because it has no gRPC threads that could do so.
         if not self._endpoint.is_foreign:
             for transport in self._turns.channels:
                 transport.close()
@@ -145,13 +146,13 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
             special_zero: whether a 0 in `shape` copies the input dimension at the same index. If False, a 0 is a
                 dimension of size 0.
             expected_shape: the output shape that you rely on, with None for a dimension of any size.
-            timeout: seconds. By default, the timeout of the client applies.
-            **how: `like` is an array or the namespace of the framework for the output. `Transfer` describes
-                the other options.
+            timeout: the timeout in seconds. By default, the timeout of the client applies.
+            **how: `like` selects the framework of the output by an array or a namespace of this framework. `Transfer`
+                describes the other options.
 
         Returns:
-            The elements in row-major order with the new shape and the type of the array. The output is read-only by
-                default.
+            An array with the same elements in row-major order, the new shape, and the element type of the input. The
+                output is read-only by default.
 
         >>> images = np.zeros((32, 8, 8), np.float32)
         >>> client.static_reshape(images, [0, -1], special_zero=True).shape
@@ -184,10 +185,10 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         timeout: float | None = None,
         **how: Unpack[Handover],
     ) -> Output:
-        """Executes DynamicReshape-1 (oneAPI Graph).
+        """Executes DynamicReshape-1 (oneDNN Graph).
 
-        This is like `static_reshape`, but the requested shape is an i32 array. A sequence of integers is sent as an i32
-        array. If the requested shape is an array, its type is not changed.
+        This method is like `static_reshape`, but the requested shape is an i32 array. A sequence of integers is sent as
+        an i32 array. If the requested shape is an array, its type is not changed.
 
         >>> shape = np.array([3, 2], np.int32)  # known at run time
         >>> client.dynamic_reshape(np.zeros((2, 3), np.float32), shape, special_zero=False).shape
@@ -226,9 +227,9 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
 
         The data may have any element type, and the requested shape may have any integer type. Copied dimensions are
         removed from the input shape and the requested shape before the -1 is computed. For example, (4, 0, 2) with [-1,
-        0] and special_zero=True becomes (8, 0). A sequence of integers is sent as an i64 array. Arrays of ml_dtypes'
-        types with less than one byte are packed when they are sent and unpacked when they arrive. If you pass a
-        `PackedTensor`, the output is a `PackedTensor`.
+        0] and special_zero=True becomes (8, 0). A sequence of integers is sent as an i64 array. If the elements of an
+        array have less than one byte, as with int4 of ml_dtypes, they are packed when they are sent and unpacked when
+        they arrive. If you pass a `PackedTensor`, the output is a `PackedTensor`.
 
         >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
         (8, 0)
@@ -247,14 +248,14 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
     ) -> InferredShape:
         """Returns the output shape of an operation.
 
-        If both shapes are fully known, the result is exactly that of the operation.
+        If both shapes are fully known, the result is exactly the output shape of the operation.
 
         Args:
             data_shape: the known part of the input shape. None means that nothing is known about the input shape.
             shape: the known part of the requested shape. None means that nothing is known about the requested shape.
             special_zero: whether a 0 in `shape` copies the input dimension at the same index.
-            timeout: seconds. By default, the timeout of the client applies.
-            **more: see `ShapeOptions` and `CallOptions`.
+            timeout: the timeout in seconds. By default, the timeout of the client applies.
+            **more: the options that `ShapeOptions` and `CallOptions` describe.
 
         >>> client.infer_shape(["N", "C", 4], [0, -1], special_zero=True)
         InferredShape([N, 4*C])
@@ -265,7 +266,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
     def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Answers many queries (see `ShapeQuery`) in few calls. Each result is a shape, or an error as an object.
+        """Answers many queries (see `ShapeQuery`) in few calls. Each result is an `InferredShape` or a `ReshapeError`.
 
         >>> queries = [ShapeQuery(data_shape=[6], shape=[rows, -1], special_zero=False) for rows in (2, 4)]
         >>> known, rejected = client.infer_shapes(queries)
@@ -277,7 +278,8 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         self._endpoint.require_open()
         with context:
             pieces = [*split_queries(queries)]
-        # The caller's own thread sends a single piece, because another thread takes longer to start than the call.
+        # If the batch needs only one call, the caller's own thread makes this call, because starting another thread
+        # would only add time.
         if len(pieces) == 1:
             return self._run(build_infer_shapes(pieces[0]), context)
         answers, started = ShapeAnswers(), deque[_Started]()
@@ -297,7 +299,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
     def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Returns the health of a service, or of the whole server (""). Never retries.
+        """Returns the health of a service. The service name "" stands for the whole server. Never retries.
 
         >>> client.check_health()
         <HealthStatus.SERVING: 1>
@@ -305,7 +307,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         return run_now(self._request_health(service, timeout, options))
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
-        """Returns the version, limits and operations of one of the servers behind the target.
+        """Returns the version, limits and operations of one of the target's servers.
 
         >>> client.server_info().operations["static_reshape"].max_rank
         12
@@ -314,7 +316,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
         return self._run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
-        """Waits until a server with health status SERVING is connected, over each connection.
+        """Waits until each channel of the client is connected to a server with the health status SERVING.
 
         Raises:
             UnavailableError: no server was ready in time. The message contains the last connection error.
@@ -337,7 +339,7 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
 
         The returned future works with `concurrent.futures.as_completed` and similar functions. If you cancel a future
         before a thread is free, its call is never sent. A running call ends when its own timeout passes, or when the
-        client is closed. The number of threads is the default number of Python's executors. The timeout of a call
+        client is closed. The number of threads is the default of Python's `ThreadPoolExecutor`. The timeout of a call
         begins when a thread starts the call.
 
         >>> future = client.submit(client.infer_shape, (2, 3), (-1,), special_zero=False, timeout=5)
@@ -364,8 +366,8 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
 
     def _run(self, call: PreparedCall[AnyResponse], context: ClientContext) -> AnyResponse:
         """Makes a call and returns its response, with retries."""
-        # The error context is entered only after an error, because entering it would cost every call a part of a
-        # microsecond.
+        # The context is entered only after an error, because entering it earlier would add a part of a microsecond to
+        # every call.
         try:
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:

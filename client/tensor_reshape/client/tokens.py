@@ -2,13 +2,13 @@
 
 - The client sends a token over any TLS connection. Without TLS, the client sends a token only to this machine, and only
   if the caller allows it. In all other cases, the client raises an error before it creates a channel.
-- Over TLS, the token is sent in the metadata of each call. gRPC's own mechanism, call credentials, would start a Python
-  thread for every call, so a small call took four times as long. Call credentials are used only if this module does not
-  recognize the kind of the channel credentials. gRPC's core then sends the token over connections that it considers
-  private, and fails a call over any other connection.
+- Over TLS, the token is sent in the metadata of each call. With gRPC's own mechanism, call credentials, a small call
+  took four times as long, because gRPC starts a Python thread for every call. Call credentials are used only if this
+  module does not recognize the kind of the channel credentials. gRPC's core then sends the token over connections that
+  it considers private, and fails a call over any other connection.
 - The client checks before every call whether the token file has changed, because tokens are rotated by replacing the
-  file. This check of the file costs one system call. If the file is missing or empty for a moment, the previous token
-  stays valid.
+  file. This check of the file costs one system call. While the file is missing or empty, the client continues to use
+  the previous token.
 - A token never appears in the text of an error or in a `repr`.
 """
 
@@ -50,7 +50,8 @@ class FileToken:
 
     def read_pair(self) -> tuple[str, str]:
         """Returns the metadata with the token for a new call."""
-        with suppress(OSError, ValueError):  # while the token file is being replaced, the previous token stays valid
+        # While the token file is being replaced, the client uses the previous token.
+        with suppress(OSError, ValueError):
             version = self._find_version()
             if version != self._version:
                 # If the token file changes between the version check and the read, the stored version is too old, so
@@ -68,7 +69,7 @@ class FileToken:
     def _find_version(self) -> tuple[int, ...]:
         """Returns a value that changes when the file is written or replaced.
 
-        The value also changes when a symbolic link is changed to another file.
+        The value also changes when the path is a symbolic link that now points to another file.
         """
         found = self._path.stat()
         # The file version includes the time of the inode change, because a program that copies the file may keep the
@@ -89,8 +90,8 @@ def authorize(
     The function is None if the client has no token, or if gRPC's core adds the token.
 
     Args:
-        target: the target, as for `Client`.
-        credentials: channel credentials. None means a connection in plain text.
+        target: the target, in the form that `Client` accepts.
+        credentials: channel credentials, or None for a connection in plain text.
         token: the token.
         token_file: the file with the token.
         allow_plaintext: whether the token may be sent in plain text to this machine.

@@ -5,7 +5,7 @@ Invariants:
 - For any size and transfer mode, an output array is read-only unless the caller requests a writable output. A caller
   requests a writable output with `writable`, with `out`, or with `like` for a framework whose arrays are always
   writable.
-- An output shares memory with the caller's arrays only with `out` and with the transfer mode "view".
+- An output shares memory with the caller's arrays only if the caller passes `out`, or if the transfer mode is "view".
 - Contradictory options are rejected before anything is sent.
 """
 
@@ -45,10 +45,13 @@ LONG_SECONDS = 1.0
 
 
 class Pauses:
-    """The longest pauses of one stream, which the server does not know when it aborts a stream without progress.
+    """The longest pauses of one stream.
+
+    A server that aborts a stream without progress does not know the cause of the pauses.
 
     Attributes:
-        own_seconds: the longest time for which this process neither read nor sent, for example in `progress`.
+        own_seconds: the longest time for which this process neither read nor sent, for example in a `progress`
+            function.
     """
 
     def __init__(self) -> None:
@@ -64,9 +67,10 @@ class Pauses:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Measures the work on a response. At other times, the stream waits for the next response."""
+        """Measures how long the `with` block processes a response. At all other times, the stream is waiting."""
         begin = time.monotonic()
-        # The first response is not counted, because the client must connect and the server may let the call wait.
+        # The wait for the first response is not counted, because the client must first connect, and the server may let
+        # the call wait.
         if self._has_response:
             self._longest_wait = max(self._longest_wait, begin - self._waits_since)
         self._has_response = True
@@ -80,7 +84,8 @@ class Pauses:
     def are_own(self) -> bool:
         """Whether this process caused the longest pause of the stream until now.
 
-        A pause of this process may be a part of a wait, for example while the event loop is blocked.
+        A pause of this process may be only a part of a longer wait, for example if the event loop was blocked. A pause
+        is therefore the cause if it lasted at least half as long as the longest wait.
         """
         wait = max(self._longest_wait, time.monotonic() - self._waits_since)
         return self.own_seconds >= wait / 2
@@ -100,7 +105,7 @@ For larger arrays, a stream is faster and needs less memory.
 Way = Literal["auto", "inline", "stream", "view"]
 
 # A stream of a small array has about eight chunks, because the client and the server work on different chunks at the
-# same time. Smaller chunks than these cost more than they gain, and larger chunks than 1 MiB gain nothing.
+# same time. Chunks below `_LEAST_CHUNK_BYTES` cost more than they gain, and chunks above 1 MiB gain nothing.
 _CHUNKS = 8
 _CHUNK_STEP_BYTES = 64 * 1024
 _LEAST_CHUNK_BYTES = 256 * 1024
@@ -109,30 +114,31 @@ _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
 # a processor's cache line has this size in bytes, and jax needs this alignment to use memory without a copy
 _ALIGNMENT_BYTES = 64
-# These keywords are arguments of the operations, so they are not client options.
+# These keywords are arguments of every operation, in addition to the options in `Handover`.
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")
 
 
 class Transfer(CallOptions, total=False):
-    """Options of every operation in addition to its own arguments: the transfer of the elements, and all `CallOptions`.
+    """Options that every operation accepts for the transfer of its elements, in addition to all `CallOptions`.
 
     Attributes:
         transfer: "inline" sends one message in each direction. "stream" sends chunks in both directions at the same
             time, for tensors of any size. "view" sends no elements; the server infers the shape, and the SDK applies it
-            to your own array. "auto" (default) means "inline" up to the client's `inline_max_bytes`, and "stream"
-            above.
+            to your own array. "auto" (default) means "inline" for arrays up to the client's `inline_max_bytes`, and
+            "stream" for larger arrays.
         copy: decides what the transfer mode "view" does if the strides of the array do not allow a view. "if_needed"
             (default) copies the array, and "never" raises VIEW_IMPOSSIBLE.
-        out: the array for the output, which is also returned: a numpy array or torch tensor that is writable,
-            row-major, and has the type and shape of the output. This option is not available with a `PackedTensor`.
+        out: the array that receives the output and is returned. It must be a numpy array or a torch tensor that is
+            writable and row-major, with the type and shape of the output. This option is not available with a
+            `PackedTensor`.
         writable: whether the output must be writable. Default: read-only. With this option, the SDK copies an inline
             output, but not the output of a stream. With the transfer mode "view", the output shares the memory of your
             own array.
-        progress: True draws a progress bar on standard error while a stream runs, if standard error is a terminal, and
-            removes the bar at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. A function is
-            called with the number of bytes that have arrived, and the total. If a stream is lost and sent again, the
-            number starts from 0 again. An exception in the function ends the call. Elements of a packed type count with
-            their packed size.
+        progress: if True, and if standard error is a terminal, a progress bar is drawn there while a stream runs, and
+            is removed at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. If you pass a
+            function, it is called with the number of bytes that have arrived, and the total. If a stream is lost and
+            sent again, the number of arrived bytes starts from 0 again. An exception in the function ends the call.
+            Elements of a packed type count with their packed size.
 
     >>> array = np.arange(6.0)
     >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
@@ -151,9 +157,9 @@ class Handover(Transfer, total=False):
 
     Attributes:
         like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
-            of the array API standard. The output is an array of this framework in the memory of this process, without a
-            copy if the framework supports that. Default: numpy. With the transfer mode "view", an array on a device of
-            this framework stays on its device.
+            of the array API standard. The output is an array of this framework in the memory of this process. If the
+            framework supports it, the elements are not copied. Default: numpy. With the transfer mode "view", an array
+            of this framework stays on its device.
     """
 
     like: object
@@ -166,7 +172,7 @@ class ReshapeOptions(Transfer, total=False):
         special_zero: whether a 0 in the requested shape copies the input dimension at the same index. If False, a 0 is
             a dimension of size 0.
         expected_shape: the output shape that you rely on, with None for a dimension of any size.
-        timeout: seconds. By default, the timeout of the client applies.
+        timeout: the timeout in seconds. By default, the timeout of the client applies.
     """
 
     special_zero: Required[bool]
@@ -175,7 +181,7 @@ class ReshapeOptions(Transfer, total=False):
 
 
 class Delivery:
-    """The way in which one call transfers its elements, and the destination of its output.
+    """Decides how one call transfers its elements, and converts the output for the caller.
 
     Attributes:
         way: "inline", "stream" or "view".
@@ -187,7 +193,7 @@ class Delivery:
     ) -> None:
         """Decides how the elements of the planned call are transferred.
 
-        For an array on a device, the plan has its stand-in, and the way is "view".
+        For an array on a device, the plan contains the stand-in of this array, and the transfer mode is "view".
 
         Raises:
             TypeError: `how` has an unknown key, `progress` is neither a function nor a bool, or the framework of `like`
@@ -211,7 +217,7 @@ class Delivery:
         if self.way == "auto":
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
         if self._draws_bar and self.way == "stream":
-            import_bars()  # the deadline of the call has not started yet
+            import_bars()  # the import takes no time from the timeout of the call, which has not started yet
         adapt_allocator(plan.dense_bytes)
 
     def land(self, output: Array) -> Output:
@@ -246,7 +252,7 @@ class Delivery:
             ResponseError: the server's shape differs from the shape that the local rules infer, or numpy cannot
                 represent it.
         """
-        # the output dims can differ from the planned dims, for example, if the server's version has other rules
+        # the output dims can differ from the planned dims, for example if the server has a version with other rules
         if dims != self.plan.dims:
             raise reject_shape(dims, self.plan.dims)
         if self._device_array is not None:
@@ -260,7 +266,7 @@ class Delivery:
         return self.hand_over(viewed)
 
     def make_output(self) -> Array:
-        """Returns the array that the chunks of a stream fill.
+        """Returns the array for the output, which the chunks of a stream fill.
 
         Raises:
             ResponseError: numpy cannot represent the output.
@@ -268,7 +274,8 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            # Frameworks accept an array with this alignment. The stream writes to every byte of it.
+            # Frameworks accept an array with this alignment without a copy. The memory of the output needs no initial
+            # value, because the stream writes every byte of it.
             dims, dtype = self.plan.memory_dims, self._dtype
             memory = take_memory(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES)
             return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)
@@ -277,7 +284,7 @@ class Delivery:
 
     @cached_property
     def source(self) -> npt.NDArray[np.uint8]:
-        """The bytes of the elements in row-major order, which all attempts to send a stream read.
+        """The bytes of the elements in row-major order. All attempts to send a stream read these bytes.
 
         Output chunks that arrive must not overwrite input elements that have not been sent yet. If the input and `out`
         begin at the same address and have the same order, each output chunk overwrites only its own input, with the
@@ -325,9 +332,9 @@ class Delivery:
             return True
         if self.way != "view" or self._framework is NUMPY:
             return False
-        # With the transfer mode "view", the output shares the memory of the caller's array. The caller's array may have
-        # another byte order, negative strides, or gaps that are not whole elements. The caller may also write to the
-        # array while jax uses it.
+        # With the transfer mode "view", the output shares the memory of the caller's array. Other frameworks do not
+        # support arrays with a foreign byte order, negative strides, or gaps that are not whole elements. The caller
+        # may also write to the array while jax uses it.
         is_plain = output.dtype.isnative and all(
             stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
         )
@@ -392,7 +399,10 @@ class StreamTransfer:
     """
 
     def __init__(self, delivery: Delivery, max_chunk_bytes: int) -> None:
-        """Prepares the call. If the array has strides, the first attempt copies its elements into contiguous memory."""
+        """Prepares the call.
+
+        If the array is not row-major, the first attempt copies its elements into contiguous memory.
+        """
         plan = self._plan = delivery.plan
         self._delivery = delivery
         self._chunk_bytes = min(max_chunk_bytes, _choose_chunk_bytes(plan.dense_bytes))
@@ -408,8 +418,8 @@ class StreamTransfer:
     def build_messages(self) -> Iterator[bytes]:
         """Yields the messages to send.
 
-        The blocking client sends the elements at once. The SDK has applied the rules, so a server rejects few tensors,
-        and waiting for its response would add the time of a small call.
+        The blocking client sends the elements without waiting for the first response, because the wait would take as
+        long as a small call. The SDK has already applied the rules, so a server rejects few tensors.
         """
         data = TensorView(self._plan.data_type, self._plan.question.data, None, _NO_BYTES)
         yield encode_begin(ReshapeCall(self._plan.question, data), self._plan.shape)
@@ -419,14 +429,15 @@ class StreamTransfer:
             begin = time.monotonic()
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
-            self.pauses.record(time.monotonic() - begin)  # the memory of the array may be a file on a slow disk
+            # Reading can be slow, because the memory of the array may be a file.
+            self.pauses.record(time.monotonic() - begin)
             yield message
 
     def receive(self, raw: bytes) -> None:
         """Processes a response message.
 
         Raises:
-            ResponseError: the received message is not the expected message.
+            ResponseError: the server sent an unexpected message.
         """
         with self.pauses.work():
             message = decode_answer(decode_stream_response, raw)
@@ -450,9 +461,9 @@ class StreamTransfer:
     def _take(self, chunk: Chunk) -> None:
         end = self._arrived + chunk.payload.nbytes
         if not self.accepted or chunk.offset != self._arrived or end > self._size:
-            raise ResponseError(f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived")
+            raise ResponseError(f"the server sent a chunk with the offset {chunk.offset} after {self._arrived} bytes")
         elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
-        # The elements are copied only here.
+        # The received elements are copied only once, from the message to the output.
         unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)
         self._arrived = end
 
@@ -478,7 +489,7 @@ def _read_out(out: object) -> Array | None:
 
 
 def _is_frozen(array: Array) -> bool:
-    """Whether the memory of an array is read-only, even through every other array with this memory."""
+    """Whether no array can write to the memory of `array`."""
     root: object = array
     while isinstance(root, np.ndarray) and not root.flags.writeable:
         root = root.base

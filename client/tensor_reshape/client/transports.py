@@ -1,14 +1,15 @@
 """Makes the calls of a channel through grpcio's public API, and raises the errors of this package.
 
-Invariant: when a process exits, the main thread runs no finalizer of a grpcio object. Such finalizers take locks.
-grpcio's own threads are daemon threads, which Python stops at any point during the exit. If Python stops such a thread
+Invariant: when a process exits, the main thread runs no finalizer of a grpcio object. These finalizers take locks. The
+threads of grpcio are daemon threads, which Python may stop at any point during the exit. If Python stops such a thread
 while it holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
 
 - At exit, `_close_all` closes all open channels while all threads still run, and `close` drops the channel object.
-- The client drops a call object of the public API when the call is over. No error refers to such an object, neither by
-  its context nor by the frames of its traceback. An error and its traceback often form a reference cycle, which the
-  garbage collector may free on the main thread.
-- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends 0.2 s late.
+- The client drops a call object of the public API when the call is over. No error refers to a call object, neither
+  through its context nor through the frames of its traceback. An error and its traceback often form a reference cycle,
+  which the garbage collector may free on the main thread.
+- No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends up to 0.2 s
+  too late.
 """
 
 import atexit
@@ -34,11 +35,11 @@ from tensor_reshape.wire.methods import STREAM_RESHAPE
 _Result = TypeVar("_Result")
 # A signal that arrives just before the main thread begins to wait is handled after this time, as in gRPC's core.
 _SIGNAL_SECONDS = 0.2
-_CANCEL_SECONDS = 10.0  # a cancelled call ends within milliseconds
+_CANCEL_SECONDS = 10.0  # the maximum wait for the end of a cancelled call, which usually takes milliseconds
 
 
 def _do_nothing() -> None:
-    """Replaces the methods `close` and `find_state` of a closed channel."""
+    """The default for optional functions, which also replaces the method `close` of a closed channel."""
 
 
 class Transport:
@@ -51,7 +52,7 @@ class Transport:
     def __init__(
         self, channel: grpc.Channel, find_state: Callable[[], grpc.ChannelConnectivity | None] = _do_nothing
     ) -> None:
-        """Keeps the channel. When the channel is closed, no other object may refer to it, including `find_state`."""
+        """Keeps the channel. After the channel is closed, no other object may refer to it, not even `find_state`."""
         self.find_state = find_state
         self._find_unary: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
             channel.unary_unary  # creating a method object takes several microseconds, so `cache` keeps the objects
@@ -72,7 +73,7 @@ class Transport:
         Args:
             path: the method path.
             request: the message.
-            timeout: seconds. None: no timeout.
+            timeout: the timeout in seconds, or None for no timeout.
             metadata: metadata of the call.
 
         Raises:
@@ -89,8 +90,8 @@ class Transport:
         """Starts a unary call.
 
         Raises:
-            ServiceError: no thread could be created. In this case, the call is not started on the main thread, because
-                a signal could interrupt the start halfway.
+            ServiceError: no thread could be created to start the call. The main thread does not start the call instead,
+                because a signal could interrupt the start halfway.
             ValueError: the channel is closed.
         """
         return StartedCall(run_aside(partial(self._find_unary(path).future, request, timeout, metadata)))
@@ -100,11 +101,11 @@ class Transport:
 
         Args:
             exchange: the messages of the call.
-            timeout: seconds. None: no timeout.
+            timeout: the timeout in seconds, or None for no timeout.
             metadata: metadata of the call.
 
         Raises:
-            TensorReshapeError: the call failed, or could not be started as in `start`.
+            TensorReshapeError: the call failed, or no thread could be created to start it.
             ValueError: the channel is closed.
         """
         method = self._find_stream(STREAM_RESHAPE.path)
@@ -122,8 +123,8 @@ class StreamExchange(NamedTuple):
     """The messages of one stream call.
 
     Attributes:
-        requests: the messages to send, of which another thread may take the next.
-        receive: a function that gets each received message, while messages are being sent.
+        requests: an iterator over the messages to send, which may run on another thread.
+        receive: a function that is called with each received message, even while messages are being sent.
         runs_foreign_code: whether `receive` calls a function of the caller, which must run on the thread of the caller.
     """
 
@@ -188,9 +189,9 @@ def check_answer(raw: bytes | None) -> bytes:
 def run_aside(run: Callable[[], _Result], cancel: Callable[[], object] = _do_nothing) -> _Result:
     """Runs a function on a thread that no signal handler interrupts, and returns its result.
 
-    Python runs signal handlers on the main thread, between any two steps. A handler that raises an exception can leave
-    a lock of grpcio locked, or a call whose events no thread takes. If a handler interrupts the main thread while it
-    waits, this function calls `cancel` on another thread, and waits for the end of `run`.
+    Python runs signal handlers on the main thread, between any two instructions. A handler that raises an exception can
+    leave a lock of grpcio locked, or can leave a call whose events no thread takes. If a handler raises an exception
+    while the main thread waits, this function calls `cancel` on another thread, and waits for the end of `run`.
 
     The classes of `threading` and `concurrent.futures` are not used, because a handler can leave their locks locked.
 
@@ -231,7 +232,8 @@ def run_aside(run: Callable[[], _Result], cancel: Callable[[], object] = _do_not
     try:
         raise error
     finally:
-        del error  # otherwise, the error and its traceback would refer to each other, and keep the array of the caller
+        # Otherwise, the error and its traceback would refer to each other, and keep the caller's array in memory.
+        del error
 
 
 def _start_thread(work: Callable[[], object]) -> None:
@@ -243,10 +245,10 @@ def _start_thread(work: Callable[[], object]) -> None:
 
 
 def _cancel(call: Any) -> None:  # noqa: ANN401 - the interceptors of the caller choose its type
-    """Cancels a call. This has no effect if the call has ended.
+    """Cancels a call if it has not ended yet.
 
-    Some interceptors return a generator instead of a call, for example that of OpenTelemetry 0.60. If the generator is
-    closed, it drops the call, and grpcio then cancels it.
+    Some interceptors, such as that of OpenTelemetry 0.60, return a generator instead of a call. A generator that is
+    closed drops its call, and grpcio then cancels the call.
     """
     (call.cancel if hasattr(call, "cancel") else call.close)()
 
@@ -277,7 +279,7 @@ def _reject(path: str) -> NoReturn:
 
 
 def _close_all() -> None:
-    # the number of iterations is determined in advance, because other threads may still open clients
+    # the loop has a fixed number of iterations, because other threads may still open clients
     for _ in range(len(_open)):
         try:
             transport = _open.pop()
