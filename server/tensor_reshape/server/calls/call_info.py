@@ -42,8 +42,8 @@ class CallInfo:
         address: the address of the client. If a trusted proxy forwarded the call, this is the address of the proxy's
             client (see `sources`). The address is empty until the call is entered.
         metadata: the metadata that the client sent.
-        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. The
-            properties contain no identity if the client has no certificate.
+        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. If the
+            client has no certificate, these properties contain no identity.
         identity: the authenticated identity of the caller. The identity is empty unless an admission check (gate) has
             set it.
         trailing: the trailing metadata that the server sends with the status of the call, even if the call fails. Gates

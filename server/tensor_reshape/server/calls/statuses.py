@@ -1,4 +1,4 @@
-"""The statuses of calls, especially of failed calls.
+"""Builds the statuses with which calls end, mainly the statuses of failed calls.
 
 The client receives all details of a rejection. The client receives no detail of a bug, because the text of an
 unexpected exception may contain secrets.

@@ -414,7 +414,7 @@ class Engine:
             has_moved = life.move(_END, size=size, result=result)
             self._withdraw(life)  # if a bug ends a call that waits for memory, the call must get none later
             if life.state is _DONE:
-                return False, self._release(life)  # the client had disconnected before
+                return False, self._release(life)  # the client disconnected before this event
             if before is not _WORKING:
                 return has_moved, ()
             # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.

@@ -108,7 +108,7 @@ class AdmissionQueue(Generic[Item]):
     No two waiting calls may be equal.
 
     Attributes:
-        has_room: returns whether another call of a client may begin now.
+        has_room: a function that returns whether another call of a client may begin now.
     """
 
     def __init__(self, has_room: Callable[[Source], bool], wait_seconds: float = WAIT_SECONDS) -> None:
@@ -125,7 +125,7 @@ class AdmissionQueue(Generic[Item]):
         return len(self._arrivals)
 
     def push(self, source: Source, item: Item, now: float) -> None:
-        """Adds a call of a client at the time `now`."""
+        """Adds a call of a client that arrived at the time `now`."""
         self._waiting.push(source, item)
         self._arrivals[item] = (source, now + self._wait_seconds)
         self._counts[source.address] += 1

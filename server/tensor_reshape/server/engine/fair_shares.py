@@ -19,7 +19,7 @@ The resource is divided among the addresses of clients first, and then among the
 - If the whole pool is free, any claim is granted, even a claim larger than the pool. Without this rule, a claim that is
   larger than the pool would wait forever.
 - gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
-  and one connection. The connection share does not apply to this connection.
+  and one connection. The connection share does not apply to the connection of a unix socket.
 
 Hold a lock while you change a pool. A value that is read without the lock may be out of date. The engine determines the
 size of each claim. To find the next claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.

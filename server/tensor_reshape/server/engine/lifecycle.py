@@ -178,8 +178,8 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.ABORT: State.ABORTED,
         Event.OVER: State.DONE,
     },
-    # The first event ABORT sends an error. If the client does not receive this error, a second event ABORT cancels the
-    # call.
+    # After the first event ABORT, the handler sends an error. If the client does not receive this error, a second event
+    # ABORT cancels the call.
     State.ABORTED: {
         **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
@@ -298,8 +298,8 @@ class Lifecycle:
         began: the time at which the call was entered, by the engine's clock.
         since: the time at which the call last made progress or began to wait, by the engine's clock.
         stalled_seconds: the time without progress before the call began to wait for this server.
-        claim: the request for memory (`Claim`) for which the call waits, or None. Only a WAITING or QUEUED call has
-            one.
+        claim: the request for memory (`Claim`) for which the call waits, or None. Only a WAITING or QUEUED call has a
+            claim.
     """
 
     handler: CallHandler
@@ -326,7 +326,8 @@ class Lifecycle:
             result: the result of the call. Only the journals use this result.
 
         Raises:
-            IllegalEventError: `TRANSITIONS` does not list the event for this state. The state is unchanged.
+            IllegalEventError: `TRANSITIONS` does not list the event for this state. The event has not changed the
+                state.
         """
         before = self.state
         after = TRANSITIONS[before].get(event)

@@ -1,4 +1,4 @@
-"""The handlers of calls on gRPC's core.
+"""The handlers of the calls that gRPC's core delivers.
 
 A handler reports the events of its call to the engine. The actions that the engine returns are methods of the handler.
 

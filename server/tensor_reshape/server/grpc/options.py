@@ -50,7 +50,7 @@ _REPLY_INTERVALS = 5.0
 _PING_STRIKES = 2
 # The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads.
 # gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. The flow
-# control window therefore only matters between two messages. In a measurement, windows of two or four times this size
+# control window therefore matters only between two messages. In a measurement, windows of two or four times this size
 # did not speed up streams of 16 and 128 MiB of clients that read on the calling thread (0.9 to 1.0 times as fast).
 # Streams of other clients were hardly faster (1.05 times). Each stream of a connection has its own window, and the
 # server's memory budget does not include the memory for windows. In a test, each of 16 connections filled the windows

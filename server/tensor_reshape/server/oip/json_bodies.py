@@ -166,7 +166,7 @@ def _wrap(value: object) -> Json:
 def _pack(data: object, dims: Sequence[int], data_type: DataType, field: str) -> bytes:
     """Converts the elements of an input from numbers to dense little-endian bytes."""
     if data_type in BINARY_ONLY:
-        message = f"{field}: elements of {NAMES[data_type]} have no form in JSON; use binary data"
+        message = f"{field}: JSON cannot express elements of {NAMES[data_type]}; use binary data"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, field, value=NAMES[data_type])
     numbers: list[Any] = [data]
     for length in (None, *dims[1:]):
@@ -218,10 +218,10 @@ def write_infer_response(
 def _write_elements(output: TensorView) -> bytes:
     count = prod(output.dims)
     if count > _MAX_NUMBERS:
-        message = f"the output has {count} elements; JSON may have {_MAX_NUMBERS}: {_ADVICE}"
+        message = f"the output has {count} elements; JSON may contain at most {_MAX_NUMBERS}: {_ADVICE}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, _FIELD, have=count, limit=_MAX_NUMBERS)
     if output.data_type in BINARY_ONLY:
-        message = f"elements of {NAMES[output.data_type]} have no form in JSON: {_ADVICE}"
+        message = f"JSON cannot express elements of {NAMES[output.data_type]}: {_ADVICE}"
         raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _FIELD, value=NAMES[output.data_type])
     try:
         return b",".join([write_json(piece)[1:-1] for piece in unpack_numbers(output)])

@@ -307,7 +307,7 @@ def _read_list(operation: Operation, tensor: TensorView, limits: Limits, field: 
 
 
 def _check_size(tensor: TensorView, field: str) -> None:
-    """Checks the number of elements of an input. The rules reject negative dims later."""
+    """Checks the number of elements of an input. The reshape rules reject negative dims later."""
     if min(tensor.dims, default=0) < 0:
         return
     have, want, what = tensor.payload.nbytes, count_bytes(tensor.data_type, tensor.dims), "bytes"

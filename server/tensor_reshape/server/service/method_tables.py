@@ -69,7 +69,7 @@ IsOver = Callable[[], bool]
 
 
 class UnaryMethod(NamedTuple):
-    """A unary method over serialized messages.
+    """A unary method as functions from serialized requests to serialized responses.
 
     Attributes:
         name: the full method path.

@@ -115,7 +115,7 @@ def _log_bug(bug: Exception) -> None:
 
 
 class ReshapeService:
-    """Executes parsed queries and calls, and the methods of the API over serialized messages.
+    """Executes parsed queries and calls, and the serialized requests of all methods of the API.
 
     Attributes:
         lookups: the numbers of hits and misses in the header caches and in the query cache.

@@ -31,7 +31,7 @@ BEAT = b"\0"  # a heartbeat
 START_SECONDS = 60.0  # longest time until the first heartbeat, because imports can take seconds on a busy machine
 HANG_SECONDS = 10.0  # time without heartbeats after which a serving worker is killed
 STOP_MARGIN_SECONDS = 3.0  # time that a worker has to stop after the drain and grace periods
-STABLE_SECONDS = 10.0  # a worker that ends after a shorter time than this has ended early
+STABLE_SECONDS = 10.0  # a worker that has run for this time is started again without delay
 MAX_DELAY_SECONDS = 10.0  # the longest delay before a worker is started again
 
 # With the option -P, Python imports nothing from the working directory.
@@ -90,7 +90,7 @@ class Worker:
             state = "stopping" if self._is_stopping else "serving" if self.serves else "starting"
             self._log(logging.ERROR, "worker hangs", state=state)
             self.hangs += self.serves
-            self._await_end(math.inf)  # nothing else than SIGKILL can end the process
+            self._await_end(math.inf)  # no further deadline is needed after SIGKILL
             self._process.kill()
         return code is not None
 
@@ -106,7 +106,7 @@ class Worker:
         """Stops the process gracefully. If `hurries` is true, makes the process end its running calls at once."""
         self._is_asked = True
         if self._process is not None and hurries:
-            with suppress(OSError):  # the process has ended
+            with suppress(OSError):  # `send` fails if the process has ended
                 self._channel.send(b"h", socket.MSG_DONTWAIT)
             self.due = min(self.due, now + STOP_MARGIN_SECONDS)
         elif self._process is not None:

@@ -42,7 +42,7 @@ def work(supervisor: socket.socket) -> None:
         counters = None if descriptor is None else SharedCounters(list_methods(), descriptor)
         _serve(supervisor, _build_server(config, counters), stop_seconds)
     except ConfigError as error:
-        with suppress(OSError):  # the supervisor has ended
+        with suppress(OSError):  # `sendall` fails if the supervisor has ended
             supervisor.sendall(str(error).encode())
         sys.exit(1)
 
@@ -55,7 +55,7 @@ def _serve(supervisor: socket.socket, server: "HttpServer | Runner", stop_second
             supervisor.send(BEAT, socket.MSG_DONTWAIT)
 
     def await_hurry(hurry: threading.Event) -> None:
-        with suppress(OSError):  # the supervisor has ended without reading the last heartbeat
+        with suppress(OSError):  # `recv` fails if the supervisor has ended without reading the last heartbeat
             while supervisor.recv(1):
                 hurry.set()
         # The supervisor has ended. If this worker does not stop in time, the signal SIGALRM ends it.
