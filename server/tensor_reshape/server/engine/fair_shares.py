@@ -14,8 +14,8 @@ The resource is divided among the addresses of clients first, and then among the
   do not use the pool yet are granted first. If all waiting addresses already use the pool, these addresses take turns.
   Within an address, connections that use nothing of the pool come first, and the other connections take turns. The
   claims of one connection are granted in the order in which they were made.
-- A claim that exceeds the connection share waits until the same connection has freed memory or slots. Meanwhile, this
-  claim does not delay the claims of other connections.
+- A claim that exceeds the connection share waits until the same connection has freed memory or slots. While it waits,
+  it does not delay the claims of other connections.
 - If the whole pool is free, any claim is granted, even a claim larger than the pool. Without this rule, a claim that is
   larger than the pool would wait forever.
 - gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address

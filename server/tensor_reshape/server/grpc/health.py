@@ -260,7 +260,7 @@ class HealthPort:
             return
         if is_turning:
             self._health.resume_serving()
-        if not is_turning or self._is_stopping:  # another thread may have called `stop_serving` meanwhile
+        if not is_turning or self._is_stopping:  # another thread may just have called `stop_serving`
             self._health.stop_serving()
 
     def stop_serving(self) -> None:

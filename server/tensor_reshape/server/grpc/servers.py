@@ -52,7 +52,7 @@ gRPC's core may keep data of each waiting call, up to the size of the flow contr
 """
 
 QUEUE_AFTER = 8
-"""The number of calls that may begin before they are due, since there last was no pending event.
+"""The number of calls that may begin before they are due. The count starts again at a moment without pending events.
 
 Further calls are queued by client, except a call that is due while no other call waits.
 
@@ -137,7 +137,7 @@ class Server:
         # After `start`, only the receiving thread uses the following attributes.
         self._calls: set[CoreCall] = set()  # the calls that have begun and have not ended
         self._requested = 0  # the number of requested calls that the core has not delivered yet
-        self._unqueued = 0  # the number of calls that began before they were due, since there last was no pending event
+        self._unqueued = 0  # calls that began before they were due, since the last moment without pending events
         self._events = 0.0  # the weighted number of events since the server last began a call that was due
         self._queued = 0  # the number of calls in all queues
         self._may_begin_queued = False  # whether the server should check if a queued call may begin

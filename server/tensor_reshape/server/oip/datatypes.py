@@ -90,7 +90,7 @@ _ELEMENTS = {
     ElementKind.FLOAT: (frozenset({int, float}), "a number"),
 }
 # The number of elements that are converted in one step. A step takes less than a millisecond, and no other Python
-# thread runs meanwhile. A message may have millions of elements, so the conversion has many steps.
+# thread runs during a step. A message may have millions of elements, so the conversion has many steps.
 _AT_ONCE = 2048
 
 

@@ -212,7 +212,7 @@ class ReshapeService:
     def infer(
         self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Encoded], is_over: IsOver
     ) -> Encoded:
-        """Executes a query. Meanwhile, the calling thread holds the lock for queries.
+        """Executes a query, while the calling thread holds the lock for queries.
 
         Args:
             read: a function that returns the query.
