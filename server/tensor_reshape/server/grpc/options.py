@@ -50,8 +50,8 @@ _REPLY_INTERVALS = 5.0
 _PING_STRIKES = 2
 # The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads.
 # gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. The flow
-# control window therefore matters only between two messages. In a measurement, windows of two or four times this size
-# did not speed up streams of 16 and 128 MiB of clients that read on the calling thread (0.9 to 1.0 times as fast).
+# control window therefore matters only between two messages. In a measurement with streams of 16 and 128 MiB, windows
+# of two or four times this size did not help clients that read on the calling thread (0.9 to 1.0 times as fast).
 # Streams of other clients were hardly faster (1.05 times). Each stream of a connection has its own window, and the
 # server's memory budget does not include the memory for windows. In a test, each of 16 connections filled the windows
 # of 120 streams. The memory of the server rose from 60 MiB to 280-300 MiB.
@@ -71,8 +71,8 @@ _MAX_STREAMS_PER_CONNECTION = 128
 # gRPC's core decompresses a message on the thread that reads connections, before the message reaches this server and
 # its memory budget. A gzip message of 16 KiB can become as large as the largest allowed message. In a test, four
 # connections together sent 250 KB/s of gzip messages, and the median duration of a small call rose from 8 ms to 0.4 s.
-# If these messages were health checks, they also needed 240 MiB more memory. Decompression is therefore off, and
-# compressed calls are rejected.
+# If the gzip messages were health checks, the server also needed 240 MiB more memory. Decompression is therefore off,
+# and compressed calls are rejected.
 _NO_COMPRESSION = 1 << 0  # in this bit set of encodings, only the bit for uncompressed messages is set
 
 

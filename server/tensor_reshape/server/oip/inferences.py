@@ -302,8 +302,8 @@ def _split_light(raw: bytes) -> Split | None:
     """Returns the split message, or None if parsing the message may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    # The message without its elements is too long for this thread. A worker thread will parse it and check the server's
-    # limits.
+    # The message without its elements is too long for this thread, so a worker thread will parse the message and check
+    # the server's limits.
     except LimitError:
         return None
 

@@ -114,7 +114,10 @@ def _take_parameters(part: Json, path: str, keys: Sequence[str]) -> Json:
 
 
 def _take_elements(inputs: Sequence[Json], binary: memoryview) -> Iterator[memoryview]:
-    """Yields the elements of each input. Removes keys of the inputs that the protobuf message does not have."""
+    """Yields the elements of each input.
+
+    Removes `data` and `parameters` from the inputs, which the message will not contain.
+    """
     begin = 0
     for index, tensor in enumerate(inputs):
         path = f"inputs[{index}]"
@@ -153,8 +156,8 @@ def _read(parameters: Json, key: str, kind: type[_Value], path: str = "", defaul
 def _wrap(value: object) -> Json:
     """Returns a parameter as the fields of an InferParameter.
 
-    Returns no field if no parameter of this server has this type. A requested shape may be a list, because tritonclient
-    sends a requested shape as a list.
+    Returns no field if no parameter of this server accepts this type of value. A requested shape may be a list, because
+    tritonclient sends a requested shape as a list.
     """
     if isinstance(value, list):  # items that are lists or objects are not copied, because they may be deeply nested
         value = json.dumps([item if isinstance(item, int | float | str) else None for item in value])

@@ -87,7 +87,7 @@ class Hit(NamedTuple):
 
     Attributes:
         header: the bytes of the response before the elements.
-        payload: the elements of the request. In the response, they follow the header.
+        payload: the elements of the request, which the response repeats after the header.
         model: the name of the model.
     """
 
@@ -160,8 +160,8 @@ class Split(NamedTuple):
             protobuf.
         header: the message without its raw contents.
         raw_contents: the start and the end of each entry of the raw contents, in the order of the entries.
-        ids: the start and the end of each field with an id. A message that protobuf has written has at most one such
-            field.
+        ids: the start and the end of each field with an id. A message that protobuf has written has at most one field
+            with an id.
     """
 
     size: int
