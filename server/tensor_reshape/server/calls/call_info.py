@@ -6,8 +6,8 @@ Most of these facts are known before the request message arrives. The first byte
 - The method, the peer name and a certificate that TLS has verified can be trusted. All other facts in a `CallInfo` are
   untrusted input from the client. Check values from the client before you use them, and never write them unchecked to a
   log, label or span.
-- The TLS properties are read on first use, and the request id is made on first use. Both take time, and few calls need
-  them.
+- The TLS properties and the request id are computed only when they are first used, because this takes time and few
+  calls need them.
 """
 
 import secrets
@@ -42,17 +42,18 @@ class CallInfo:
         address: the address of the client. If a trusted proxy forwarded the call, this is the address of the proxy's
             client (see `sources`). The address is empty until the call is entered.
         metadata: the metadata that the client sent.
-        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. The
-            properties contain no identity if the client has no certificate.
+        read_tls: a function that returns the TLS properties of the client. Any thread may call `read_tls`. If the
+            client has no certificate, these properties contain no identity.
         identity: the authenticated identity of the caller. The identity is empty unless an admission check (gate) has
             set it.
-        trailing: the trailing metadata, which is sent with a good status and with an error. Admission checks (gates)
-            may add pairs of a name and a value.
+        trailing: the trailing metadata that the server sends with the status of the call, even if the call fails. Gates
+            (admission checks) may add pairs of a name and a value to it.
         is_logged: whether the error of the call has already been logged.
-        at_end: functions that must still be called when the call is over, the last one first. They are the methods
-            `leave` of the gates (admission checks) that have admitted the call, and `write` of the logs that record it.
-        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. These bytes are empty until there is a
-            response.
+        at_end: functions that must still be called when the call is over, the last one first. These functions are the
+            methods `leave` of the gates that have admitted the call, and the methods `write` of the observers that
+            record the call.
+        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. They are empty until the server has
+            computed a response.
     """
 
     method: str
@@ -65,7 +66,7 @@ class CallInfo:
     is_logged: bool = False
     at_end: list[Callable[[], None]] = field(default_factory=list)
     response: bytes = b""
-    # This dict contains the request id after the first use of the id, and is empty before.
+    # This dict is empty until the request id is first used. Then the dict contains the request id.
     _request_ids: dict[str, str] = field(default_factory=dict)
 
     def find_values(self, key: str) -> list[str | bytes]:
@@ -74,14 +75,14 @@ class CallInfo:
 
     def return_request_id(self) -> None:
         """Adds the request id to the trailing metadata."""
-        # The new trailing metadata consists of the old trailing metadata and the request id. If two threads run this
-        # code at the same time, both assign the same value, so the request id is added only once.
+        # If two threads run this code at the same time, both assign the same new value, so the request id is added only
+        # once.
         before = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in before):
             self.trailing = (*before, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
-        """Calls the functions `at_end`. Calling this method again does nothing."""
+        """Calls the functions in `at_end` and removes them, so a second call of this method does nothing."""
         try:
             # `list.pop` is atomic, so two threads that run this code at the same time never get the same item of the
             # list.

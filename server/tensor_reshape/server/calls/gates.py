@@ -1,10 +1,10 @@
 """Gates: admission checks at the beginning of a call, for example authentication and quotas.
 
-- A gate checks the `CallInfo` of a call when the call begins, before it takes a concurrency slot or memory. If the
-  client of a call has no free slot, the call waits before it begins (see `AdmissionQueue`).
-- Gates run in a fixed order until a gate rejects the call. When the call is over, the method `leave` of each gate that
-  has admitted the call is called once.
-- Gates do not check calls of the health methods, including those of the Open Inference Protocol. In contrast, gates
+- When a call begins, a gate checks its `CallInfo`, before the call takes a concurrency slot or memory. If the client of
+  a call has no free slot, the call waits before it begins (see `AdmissionQueue`).
+- Gates run in a fixed order until a gate rejects the call. When the call is over, the server calls `leave` once for
+  each gate that has admitted the call.
+- Gates do not check calls of the health methods, including the health methods of the Open Inference Protocol. Gates do
   check calls of the reflection methods.
 - A gate may run on any thread, and the server holds no lock while the gate runs. A gate must not block, because it may
   run on the thread that receives all calls.
@@ -12,13 +12,13 @@
 - A caller is an authenticated identity (`CallInfo.identity`). Without authentication, a caller is an IPv4 address or
   the /64 network of an IPv6 address, because one client often has the whole network. All clients of unix sockets are
   one caller. The module `sources` determines the addresses of clients behind a proxy.
-- The rate limit is a token bucket. A full bucket has as many tokens as the caller may begin calls in `BURST_SECONDS`,
-  but at least one token. An admitted call takes a token. A rejected call takes no token, and its error says when to
-  retry.
+- The rate limit is a token bucket. A full bucket has one token for each call that the caller may begin within
+  `BURST_SECONDS`, and at least one token. An admitted call takes a token. A rejected call takes no token, and its error
+  says when to retry.
 - Each worker process counts calls separately. With several workers, a caller has its whole quota in each worker.
-- The server remembers a caller while the caller has a running call or a token bucket that is not full. If it
-  remembers more than `MAX_CALLERS` callers, it forgets old callers without a running call, a few with each new caller.
-  Quotas therefore do not limit a client that has more than `MAX_CALLERS` addresses.
+- The server remembers a caller while the caller has a running call or a token bucket that is not full. If the server
+  already remembers `MAX_CALLERS` callers, then with each new caller it forgets a few old callers that have no running
+  call. Quotas therefore do not limit a client that has more than `MAX_CALLERS` addresses.
 - Calls of methods without gates, for example the health methods, do not count towards a quota.
 """
 
@@ -78,7 +78,10 @@ class Gates(tuple[Gate, ...]):
 
 
 BURST_SECONDS = 1.0
-"""The capacity of a token bucket in seconds. An idle caller may begin the calls of this time at once."""
+"""The capacity of a token bucket in seconds.
+
+A caller that was idle may begin at once all calls that its rate limit allows in this time.
+"""
 
 MAX_CALLERS = 8192
 """The maximum number of remembered callers without a running call."""
@@ -91,7 +94,7 @@ _UNIX = "unix"  # the name of the single caller for all clients of unix sockets
 
 @dataclass(slots=True)
 class _Caller:
-    """The number of running calls of a caller, and its number of tokens at the time `filled_at`."""
+    """A caller, with its number of running calls and its number of tokens at the time `filled_at`."""
 
     calls: int
     tokens: float
@@ -113,7 +116,7 @@ class CallerQuotas:
         self._rate = rate
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
-        self._lock = threading.Lock()  # this lock guards the callers, and is only held while calls are counted
+        self._lock = threading.Lock()  # this lock guards the callers, and is held only while calls are counted
         self._callers: OrderedDict[str, _Caller] = OrderedDict()  # roughly in the order of their latest calls
 
     def __len__(self) -> int:
@@ -165,8 +168,8 @@ class CallerQuotas:
         for name, caller in [item for item, _ in zip(self._callers.items(), range(_EXAMINED_CALLERS), strict=False)]:
             self._fill(caller, now)
             if caller.calls:
-                # a caller with running calls moves to the end of the dict, so that the next call of `_forget` examines
-                # other callers
+                # A caller with running calls moves to the end of the dict, so that the next `_forget` examines other
+                # callers.
                 self._callers.move_to_end(name)
             elif len(self._callers) >= MAX_CALLERS or not self._rate or caller.tokens == self._most_tokens:
                 del self._callers[name]
@@ -182,7 +185,7 @@ def build_quotas(config: Config) -> tuple[CallerQuotas, ...]:
 def find_caller(info: CallInfo) -> str:
     """Returns the name of the caller of a call.
 
-    The prefix of an identity prevents confusion with an address of equal text.
+    The name of an authenticated caller begins with "identity", so that no identity can be confused with an address.
     """
     if info.identity:
         return f"identity {info.identity}"

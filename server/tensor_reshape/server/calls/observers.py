@@ -1,6 +1,6 @@
-"""Observers: logs of calls that are over, which choose their calls when the calls begin.
+"""Observers are logs of calls. An observer decides at the beginning of each call whether to record the call at its end.
 
-An observer may get two calls at the same time, on two threads. It must not block, because it may run on the thread that
+Two threads may run an observer at the same time. An observer must not block, because it may run on the thread that
 receives calls. If an observer raises an exception when a call begins, the exception is logged and affects neither the
 call nor other observers.
 """
@@ -20,22 +20,25 @@ class CallLog(Protocol):
     """Records calls that are over, for example in the access log or in a trace."""
 
     def chooses(self, metadata: Metadata) -> bool:
-        """Whether to record a call that begins."""
+        """Whether this observer will record a call that begins with this metadata."""
 
     def begin(self, info: CallInfo) -> None:
-        """Handles the beginning of a chosen call, before the gates check the call."""
+        """Handles the beginning of a call that this observer will record, before the gates check the call."""
 
     def write(self, call: EndedCall) -> None:
-        """Records a call. This method must not block, because it may run on the thread that receives calls."""
+        """Records a call that is over.
+
+        This method must not block, because it may run on the thread that receives calls.
+        """
 
 
 def choose_observers(observers: Iterable[CallLog], metadata: Metadata) -> Sequence[CallLog]:
-    """Returns the observers that record a call."""
+    """Returns the observers that choose to record a call with this metadata."""
     return [one for one in observers if _attempt(one.chooses, metadata)]
 
 
 def begin_observers(observers: Iterable[CallLog], call: EndedCall) -> None:
-    """Tells the observers that a call begins. `CallInfo.leave` later gives them the call."""
+    """Reports the beginning of a call to its observers. `CallInfo.leave` later makes each observer record the call."""
     for one in observers:
         call.info.at_end.append(partial(one.write, call))
         _attempt(one.begin, call.info)

@@ -33,14 +33,15 @@ class EndedCall:
     """The facts about a call that is over.
 
     Attributes:
-        info: the facts that were known before the message arrived.
+        info: the method, the client, the metadata and the first response bytes of the call.
         began: the time at which the call began, as returned by `time.monotonic`.
         request_messages: the number of received messages.
         request_bytes: the total size of the received messages in bytes.
         response_messages: the number of response messages.
         response_bytes: the total size of the response messages in bytes.
-        result: the result of the call, or None if the client has disconnected before the server decided on a result.
-        seconds: the time that the call has spent in each state, by the name of the state in lower case. HTTP has none.
+        result: the result of the call, or None if the client disconnected before the server decided on a result.
+        seconds: the number of seconds that the call has spent in each state of the engine, by the lower-case name of
+            the state. It is empty for calls of HTTP.
     """
 
     info: CallInfo

@@ -36,7 +36,7 @@ class Source(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def find_source(peer: str) -> Source:
-    """Returns the source for the name of a connection. Results are cached, because every call needs its source."""
+    """Returns the source of the calls on a connection. Results are cached, because every call needs its source."""
     return Source(find_address(peer), peer)
 
 

@@ -1,4 +1,4 @@
-"""The statuses of calls, especially of failed calls.
+"""Builds the statuses with which calls end, mainly the statuses of failed calls.
 
 The client receives all details of a rejection. The client receives no detail of a bug, because the text of an
 unexpected exception may contain secrets.
@@ -23,13 +23,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
-    """The end of a failed call.
+    """The status of a failed call, and the facts about the failure for observers and the log.
 
     Attributes:
         status: the status for the client.
         result: the result for observers.
         field: the name of the field at fault. The name is empty if the error concerns no field.
-        detail: the message of an error about the load of the server, for the log; empty for other errors.
+        detail: the error message for the log if the server rejected the call because of its load. It is empty for other
+            errors.
     """
 
     status: Status
@@ -43,7 +44,7 @@ class StatusError(Exception):
 
     Attributes:
         status: the status for the client.
-        result: the result for observers, which usually has no reason.
+        result: the result for observers, usually with an empty `reason`.
     """
 
     def __init__(self, status: Status, reason: str = "") -> None:
@@ -53,7 +54,9 @@ class StatusError(Exception):
 
 
 def build_failure(error: Exception, info: CallInfo) -> Failure:
-    """Returns the end of a call whose work raised `error`, with the request id and the trailing metadata of the gates.
+    """Returns the failure with which a call ends because of `error`.
+
+    Its status includes the request id and the trailing metadata of the gates.
 
     The status contains all details of a `ReshapeError`. A `MemoryError` becomes SERVER_BUSY. Any other exception is a
     bug, which is logged with its traceback.
@@ -66,7 +69,7 @@ def build_failure(error: Exception, info: CallInfo) -> Failure:
         status, reason = error.status, error.result.reason
     elif isinstance(error, ReshapeError):
         status, reason, field = encode_rejection(error), str(error.reason), error.field
-        # The messages of other errors contain values of the request, which must not be in the log.
+        # The messages of other errors contain values of the request, which must not be logged.
         detail = error.message if isinstance(error.reason, Reason) and error.reason.is_retryable else ""
     else:
         _LOGGER.error("bug", exc_info=error, extra=_name(info))
@@ -81,19 +84,22 @@ STOPPING = Status("UNAVAILABLE", "the server stops", ())
 
 
 def find_good_status(info: CallInfo | None) -> Status | None:
-    """Returns the status of a successful call with trailing metadata, or None if the call has no trailing metadata."""
+    """Returns the status OK with the trailing metadata of the call.
+
+    Returns None if the call has no trailing metadata.
+    """
     return Status("OK", "", info.trailing) if info is not None and info.trailing else None
 
 
 def reject_empty_call() -> InvalidRequestError:
-    """Returns the error of a unary call without a message."""
+    """Returns the error of a unary call whose client sent no message."""
     return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the call has no message")
 
 
 def reject_large_message() -> LimitError:
-    """Returns the error of a message above the size limit, for the log.
+    """Returns the error that the server records if a message is above the size limit.
 
-    The client has already received an error of gRPC's core.
+    The client gets an error of gRPC's core instead.
     """
     return LimitError.of(Reason.MESSAGE_TOO_LARGE, "a message of the call is larger than --max-message-bytes")
 

@@ -1,25 +1,27 @@
-"""Admission control: the engine takes events of calls and returns the actions that follow.
+"""The engine decides when a call may begin, continue or end.
+
+It takes the events of calls and returns the actions to perform.
 
 - The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory for the
   largest allowed message in the receive pool. A small response uses the reservation of its request until the transport
-  has taken the response. A larger response and the transport's copy of it need memory of the processing pool. Because
-  the pools are separate, arriving messages never block the responses that would free memory.
-- `fair_shares` divides memory and concurrency slots among clients. If the receive pool is still full, the engine aborts
-  calls that make no progress (see `stall_timeouts`).
+  has taken the response. A larger response and the transport's copy of this response need memory of the processing
+  pool. Because the pools are separate, arriving messages never block the responses that would free memory.
+- `fair_shares` divides memory and concurrency slots among clients. If calls nevertheless wait for memory, the engine
+  aborts calls that make no progress (see `stall_timeouts`).
 - A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the stall timeout is
-  only the time in which the largest message arrives at a moderate rate (see `stall_timeouts`). Received bytes count as
-  progress in proportion to their number, so a client that sends slowly only delays the abort. The time during which a
-  call waits for this server does not count towards the stall timeout.
+  shorter, but long enough for the largest message at a moderate rate. Received bytes count as progress in proportion to
+  their number, so a client that sends slowly only delays the abort. The time during which a call waits for this server
+  does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
-- Observers (see `observers`) get the record of a call that they have chosen when the call is over, even if it was
-  rejected. A call that no observer chooses, or that was refused before it began (see `count_refusal`), has no record.
+- When a call is over, even by a rejection, the observers that have chosen this call get its record (see `observers`). A
+  call that no observer chooses, or that was refused before it began (see `count_refusal`), has no record.
 
-Most methods of `Engine` handle one event. Such a method takes the lock, changes the state of the call (`lifecycle`),
-and updates the memory that the call holds. It returns actions for this call, and for other calls that can now continue.
-Each action is a method of a call's handler. After the lock is released, the thread that reported the event performs the
-actions (`perform`). While the engine holds its lock, it calls no other code except the journals and the clock. The
-decisions of the engine depend only on the events and their times, so a test can replay the events
+Most methods of `Engine` handle one event. The method of an event takes the lock, changes the state of the call
+(`lifecycle`), and updates the memory that the call holds. The method returns actions for this call, and for other calls
+that can now continue. Each action is a method of a call's handler. After the lock is released, the thread that reported
+the event performs the actions (`perform`). While the engine holds its lock, it calls no other code except the journals
+and the clock. The decisions of the engine depend only on the events and their times, so a test can replay the events
 (`tests/support/engine_calls.py`).
 """
 
@@ -71,8 +73,8 @@ A connection of a proxy carries calls of several client addresses. The limit app
 
 _RESERVED_SLOTS_PART = 8  # one eighth of the concurrency slots is reserved for client addresses that have few calls
 _RESERVED_MEMORY_PART = 4  # a quarter of each memory pool is reserved for client addresses that hold little memory
-# The smallest connection share in the processing pool, as a multiple of the largest message size. A tensor with strides
-# on a stream can need memory for four copies of its elements.
+# The connection share of the processing pool is at least this multiple of the largest message size. A tensor with
+# strides on a stream can need memory for four copies of its elements.
 _LEAST_SHARE = 4
 
 
@@ -87,7 +89,7 @@ class Budget:
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts with two empty pools. Each pool has half of the budget."""
+        """Makes two unused pools of the same size (`count_pool_bytes`)."""
         self.read_cost = config.max_message_bytes
         self.work_cost = COST_FACTOR * config.max_message_bytes
         half = count_pool_bytes(config)
@@ -98,7 +100,7 @@ class Budget:
     def may_hold(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream may hold `size` bytes in addition to its messages.
 
-        If nothing else is in the processing pool, the stream may hold any number of bytes.
+        If no other call uses the processing pool, the stream may hold any number of bytes.
         """
         more = size - life.held
         return more <= 0 or self.processing.used == life.held or self.processing.fits(life.source, more)
@@ -129,10 +131,13 @@ def count_pool_bytes(config: Config) -> int:
 
 
 class CallRecord(EndedCall):
-    """The facts about a call, which the record collects as a `Journal` of this call."""
+    """The record of one call for its observers.
+
+    As a `Journal` of the call, it collects facts from the call's events.
+    """
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Adds an event, unless it changes nothing because the end of the call was already decided."""
+        """Adds an event to the record. Ignores events that do not change the state of the call, except SENT."""
         after = life.state
         if before is State.DONE or (after is before and event is not Event.SENT):
             return
@@ -156,9 +161,10 @@ class Engine:
     """The state of all calls of one process. Any thread may use the engine.
 
     Attributes:
-        journals: the journals that record the events of each call. A change affects only calls that begin later.
+        journals: the journals that record the events of each call. If this attribute changes, the new journals record
+            only calls that begin later.
         max_calls: the number of calls that may run at the same time.
-        has_room: returns whether a client may begin another call now.
+        has_room: a function that returns whether a client may begin another call now.
         has_checks: whether `prepare` must run before a call is entered, because there are gates or observers.
     """
 
@@ -179,7 +185,7 @@ class Engine:
             gates: the gates that check each call. Default: no gates.
             clock: a function that returns the current time in seconds.
             timeouts: the timeouts of calls without progress. By default, the timeouts follow from `config`.
-            observers: the logs of calls that are over, which choose the calls that they record.
+            observers: the logs of calls that are over. Each observer chooses the calls that it records.
         """
         self.journals = tuple(journals)
         self.max_calls = config.max_calls
@@ -191,7 +197,7 @@ class Engine:
         self._observers = tuple(observers)
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards changes of `_lives`, `_slots`, the pools and all states
-        # the calls that have begun and have not ended, in the order of their beginnings
+        # the running calls, in the order in which they began
         self._lives: dict[Lifecycle, None] = {}
         self._slots = FairPool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_SLOTS_PART, config.max_calls)
         self.has_room = self._slots.fits
@@ -228,7 +234,10 @@ class Engine:
             life.move(_OVER)
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
-        """Lets observers choose a new call, before `enter`. Sets `life.info` if an observer or a gate needs it."""
+        """Finds the observers that record a new call, before `enter`.
+
+        Sets `life.info` if an observer or gate needs it.
+        """
         observers = choose_observers(self._observers, metadata)
         if observers or self._gates:
             life.info = info = find_info()
@@ -245,7 +254,8 @@ class Engine:
             source: the address and connection of the client.
 
         Raises:
-            ReshapeError: a gate or the limit of running calls rejects the call. The handler must then end the call.
+            ReshapeError: a gate or the limit of running calls rejects the call. After this error, the handler must end
+                the call.
         """
         rejection = None
         if life.info is not None:
@@ -265,7 +275,8 @@ class Engine:
         try:
             raise rejection
         finally:
-            # The error refers to this frame. If the frame still referred to the error, they would keep the handler.
+            # The error refers to this frame. If the frame also referred to the error, this cycle would keep the handler
+            # in memory.
             del rejection
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
@@ -288,12 +299,12 @@ class Engine:
         return COST_FACTOR * (life.unsent_bytes + size) <= self._budget.read_cost
 
     def request_work(self, life: Lifecycle, size: int | None = None) -> Actions:
-        """Queues the received message until memory for the message is free. A worker thread then calls `begin_work`.
+        """Queues the received message until there is memory to process it. A worker thread then calls `begin_work`.
 
         Args:
             life: the call.
-            size: the number of bytes that the response needs. None means as many bytes as for the largest message. 0
-                means that the memory that the call has already reserved is enough.
+            size: the number of bytes that the response needs. None stands for the number of bytes that the largest
+                message needs. 0 means that the call has already reserved enough memory.
         """
         with self._lock:
             life.move(Event.QUEUE)
@@ -320,12 +331,13 @@ class Engine:
             return life.move(Event.BEGIN_WORK)
 
     def respond(self, life: Lifecycle, responses: Sequence[bytes], moved: int | None) -> Actions:
-        """Adds the responses to a stream's message to the outbox, and reads the next message if that is allowed.
+        """Puts the next responses of a stream into its outbox. Reads the next message if the stream may receive it now.
 
         Args:
             life: the call.
             responses: the response messages. For each response, the method `sent` must be called later.
-            moved: the bytes that the message has added to an unfinished tensor, or None if the tensor is complete.
+            moved: the number of bytes that the message has added to an unfinished tensor, or None if the tensor is
+                complete.
         """
         size = sum(map(len, responses))
         with self._lock:
@@ -345,7 +357,10 @@ class Engine:
             return (life.handler.start_send, *self._grant(), *self._read_if_due(life))
 
     def sent(self, life: Lifecycle, size: int) -> Actions:
-        """Records that a stream's response of `size` bytes was sent, and reads the next message if that is now due."""
+        """Records that a stream's response of `size` bytes was sent.
+
+        Reads the next message if the stream may receive it now.
+        """
         with self._lock:
             life.move(Event.SENT, size=size)
             if life not in self._lives:
@@ -375,18 +390,20 @@ class Engine:
     def end(
         self, life: Lifecycle, result: CallResult, size: int = 0, received: int | None = None
     ) -> tuple[bool, Actions]:
-        """Decides the end of a call.
+        """Decides the result with which a call ends.
 
         Args:
             life: the call.
             result: the status.
-            size: the size of a unary call's response in bytes. Its memory stays reserved until the call is over.
-            received: the size of the message if this event also records that the message has arrived. During processing
-                the call is then RECEIVING, because the receiving thread computes the response within microseconds.
+            size: the size of a unary call's response in bytes. The memory of the response stays reserved until the call
+                is over.
+            received: the size of the message in bytes if its arrival has not been recorded yet, otherwise None. The
+                receiving thread computes a small response within microseconds, and then records the arrival of the
+                message and the end of the call together. The state of the call is RECEIVING until then.
 
         Returns:
-            whether this event decided the end, and the actions. If an earlier event decided the end, there is nothing
-            to send.
+            whether this event decided the end of the call, and the actions. If an earlier event decided the end, the
+            response must not be sent.
         """
         with self._lock:
             if received is not None:
@@ -395,9 +412,9 @@ class Engine:
                 life.arrived_bytes = received
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
-            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get it later
+            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must get none later
             if life.state is _DONE:
-                return False, self._release(life)  # the client had disconnected before
+                return False, self._release(life)  # the client disconnected before this event
             if before is not _WORKING:
                 return has_moved, ()
             # A WORKING call has received its whole message, so it now only needs to reserve memory for the response.
@@ -408,9 +425,10 @@ class Engine:
             return True, self._grant()
 
     def release(self, life: Lifecycle, *, gone: bool = False) -> Actions:
-        """Frees everything that a call holds after the transport has finished it. This method may be called repeatedly.
+        """Frees everything that a call holds, after the transport has finished the call.
 
-        If a thread still works on the call, the memory is freed when that thread reports its next event.
+        This method may be called more than once. If a thread still works on the call, the memory is freed when that
+        thread reports its next event.
 
         Args:
             life: the call.
@@ -429,12 +447,15 @@ class Engine:
             stalled = find_stalled(self._lives, self._timeouts, now, pool.newcomers, starving, self._is_greedy)
             aborted = []
             for life, error in islice(stalled.items(), MAX_ABORTS):
-                pool.postpone(life.source)  # so that clients that wait get the memory of the call, not its own client
+                pool.postpone(life.source)  # other connections get the memory of this call first
                 aborted.append(self._abort(life, error, now))
             return (*aborted, *self._grant())
 
     def close(self) -> Actions:
-        """Ends the calls that wait for clients or memory, because the server stops. `Health` ends health watches."""
+        """Ends the calls that wait for their client or for memory, because the server stops.
+
+        `Health` ends the health watches.
+        """
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
@@ -476,7 +497,7 @@ class Engine:
             return (self._start_read(life),)
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, self._budget.read_cost, life)
-        return self._grant()  # the call may get memory at once, because clients without memory come first
+        return self._grant()  # this call may get memory at once, because clients without memory come first
 
     def _start_read(self, life: Lifecycle) -> Callable[[], None]:
         """Records the memory that the receive pool has given to a call."""
@@ -486,7 +507,10 @@ class Engine:
         return life.handler.start_read
 
     def _start_work(self, life: Lifecycle, size: int) -> Callable[[], None]:
-        """Records the memory that the processing pool gave to a call. This pool now also counts the call's messages."""
+        """Records the memory that the processing pool gave to a call.
+
+        The pool now also counts the memory of the call's message.
+        """
         life.reading, life.reserved, life.in_processing_pool = 0, size, True
         life.holdings = (life.holdings[0], life.holdings[1] + size)
         life.move(Event.GRANT)
@@ -494,7 +518,10 @@ class Engine:
         return life.handler.start_work
 
     def _grant(self) -> Actions:
-        """Gives memory to waiting calls. The processing pool comes first, because its work frees the receive pool."""
+        """Gives memory to waiting calls.
+
+        The processing pool comes first, because calls that it serves free memory of the receive pool.
+        """
         if not any(self._waiting):  # this check saves time, because usually no call waits for memory
             return ()
         actions: list[Callable[[], None]] = []
@@ -515,8 +542,8 @@ class Engine:
         self._withdraw(life)
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         self._budget.update(life)
-        # The HTTP/2 stream of the call stays open until its handler is freed. Now the handler is freed as soon as its
-        # method that has reported the event returns.
+        # The HTTP/2 stream of the call stays open until Python frees the handler. Without this reference, Python frees
+        # the handler when the method that has reported the event returns.
         life.handler = NOBODY
         return self._grant() if life.info is None else (life.info.leave, *self._grant())
 

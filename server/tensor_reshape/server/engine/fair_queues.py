@@ -1,10 +1,10 @@
-"""Fair queues, in which client addresses take turns, and the connections of each address take turns.
+"""Fair queues, in which client addresses take turns. The connections of one address also take turns among themselves.
 
 - The order of turns does not depend on how many items an address or connection has queued. The queues have no lock and
-  no clock, so use a queue from one thread or under a lock of your own.
-- An `AdmissionQueue` has the calls that wait until they may begin, because many calls have arrived or their client has
-  too many running calls. It keeps the calls of one limit, for example of `--max-calls`. A client whose limit is reached
-  loses its turn, and does not delay other clients.
+  no clock. Use a queue only from one thread, or protect it with your own lock.
+- An `AdmissionQueue` holds the calls that wait until they may begin, because many calls have arrived or their client
+  has too many running calls. Each limit, for example `--max-calls`, has its own `AdmissionQueue`. A client whose limit
+  is reached loses its turn, and does not delay other clients.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -25,12 +25,12 @@ class FairQueue(Generic[Item]):
 
     Attributes:
         queues: the waiting items by address and connection. The address and the connection with the next turn come
-            first. Other code must not change this mapping. The mapping is empty if no item waits, which can be checked
-            without a function call.
+            first. Other code must not change this mapping. The mapping is empty if no item waits, so this can be
+            checked without a function call.
     """
 
     def __init__(self) -> None:
-        """Starts empty."""
+        """Makes an empty queue."""
         # Each client address in `queues` has at least one connection, and each of these connections has at least one
         # queued item.
         self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()
@@ -61,7 +61,7 @@ class FairQueue(Generic[Item]):
         self.queues.move_to_end(source.address)
 
     def pop_newest(self, address: str) -> Item:
-        """Removes and returns the newest item of the connection with the most items of an address."""
+        """Finds the connection of an address that has the most items, and removes and returns its newest item."""
         connections = self.queues[address]
         connection = max(connections, key=lambda connection: len(connections[connection]))
         item = connections[connection].pop()
@@ -103,35 +103,35 @@ WAIT_SECONDS = 1.0
 
 
 class AdmissionQueue(Generic[Item]):
-    """A fair queue of calls that may begin only if their client has room, and that wait for a limited time.
+    """A fair queue of calls that wait, for a limited time, until their client may begin another call.
 
     No two waiting calls may be equal.
 
     Attributes:
-        has_room: returns whether another call of a client may begin now.
+        has_room: a function that returns whether another call of a client may begin now.
     """
 
     def __init__(self, has_room: Callable[[Source], bool], wait_seconds: float = WAIT_SECONDS) -> None:
-        """Starts empty. A call waits for at most `wait_seconds`."""
+        """Makes an empty queue, in which a call waits for at most `wait_seconds`."""
         self.has_room = has_room
         self._wait_seconds = wait_seconds
         self._waiting: FairQueue[Item] = FairQueue()
-        # the client and the deadline of each waiting call, in the order of their arrival
+        # the client and the deadline of each waiting call, in the order in which the calls arrived
         self._arrivals: OrderedDict[Item, tuple[Source, float]] = OrderedDict()
-        self._counts = Counter[str]()  # the number of waiting calls of each address that has any
+        self._counts = Counter[str]()  # the number of waiting calls by address
 
     def __len__(self) -> int:
         """The number of waiting calls."""
         return len(self._arrivals)
 
     def push(self, source: Source, item: Item, now: float) -> None:
-        """Adds a call of a client at the time `now`."""
+        """Adds a call of a client that arrived at the time `now`."""
         self._waiting.push(source, item)
         self._arrivals[item] = (source, now + self._wait_seconds)
         self._counts[source.address] += 1
 
     def pop(self) -> Item | None:
-        """Removes and returns the next call whose client has room, or None if no examined client has room."""
+        """Removes and returns the next call that may begin. Returns None if no examined client may begin a call now."""
         first = None
         for _ in range(MAX_EXAMINED if self._arrivals else 0):
             source = self._waiting.find_turn()
@@ -154,12 +154,15 @@ class AdmissionQueue(Generic[Item]):
             yield self._take(item)
 
     def pop_excess(self) -> Item:
-        """Removes and returns the newest call of the connection with the most calls, of the address with the most."""
+        """Finds the address with the most calls, and its connection with the most.
+
+        Removes and returns the newest call of this connection.
+        """
         address = max(self._counts, key=self._counts.__getitem__)
         return self._take(self._waiting.pop_newest(address))
 
     def find_most(self) -> int:
-        """Returns the largest number of waiting calls of one address."""
+        """Returns the number of waiting calls of the address that has the most."""
         return max(self._counts.values(), default=0)
 
     def _take(self, item: Item) -> Item:

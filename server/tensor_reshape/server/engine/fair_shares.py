@@ -2,27 +2,27 @@
 
 The resource is divided among the addresses of clients first, and then among the connections of each address.
 
-- A pool has a limited size. The fair share of an address is the size of the pool, divided by one more than the number
-  of addresses that now use the pool. A client address may use its fair share of the pool as soon as it is free. An
-  address may use more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address
-  that uses a large part of the pool therefore cannot lock out other addresses, however many connections it opens. A
-  connection that uses nothing may use half of the reserve, whatever its address uses.
+- A pool has a limited size. If N addresses use the pool now, the fair share of each address is the size of the pool
+  divided by N + 1. A client address may use its fair share as soon as so much of the pool is free. An address may use
+  more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address that uses a large
+  part of the pool therefore cannot lock out other addresses, however many connections it opens. A connection that uses
+  nothing of the pool yet may also use half of the reserve, even if its address uses a large part of the pool.
 - A connection may use at most the connection share of the pool, so that one client cannot lock out other clients of the
   same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
   address has its own connection share.
 - A claim is a request for a part of the pool. If a claim cannot be granted at once, it waits. Claims of addresses that
-  do not use the pool yet are granted first. If no such address waits, all waiting addresses take turns. Connections
-  of an address that use nothing come first. Otherwise the connections of an address take turns. The claims of one
-  connection are granted in their order.
-- A claim that exceeds the connection share waits until the same connection has freed memory or slots. Such a claim does
-  not delay claims of other connections.
-- If the whole pool is free, any claim is granted, even a claim larger than the pool. Otherwise, a claim that is larger
-  than the pool would wait forever.
+  do not use the pool yet are granted first. If all waiting addresses already use the pool, these addresses take turns.
+  Within an address, connections that use nothing of the pool come first, and the other connections take turns. The
+  claims of one connection are granted in the order in which they were made.
+- A claim that exceeds the connection share waits until the same connection has freed memory or slots. While it waits,
+  it does not delay the claims of other connections.
+- If the whole pool is free, any claim is granted, even a claim larger than the pool. Without this rule, a claim that is
+  larger than the pool would wait forever.
 - gRPC gives the same name to all clients of a unix socket. All clients of a unix socket therefore count as one address
-  and one connection. The connection share does not apply to this connection.
+  and one connection. The connection share does not apply to the connection of a unix socket.
 
-Change a pool only under a lock. A read without the lock may be out of date. The engine determines the size of each
-claim. To find the next claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
+Hold a lock while you change a pool. A value that is read without the lock may be out of date. The engine determines the
+size of each claim. To find the next claim to grant, `FairPool.grant` examines at most `MAX_EXAMINED` waiting addresses.
 """
 
 from collections import OrderedDict
@@ -47,7 +47,7 @@ class Claim(Generic[Owner]):
         size: the requested number of bytes or slots.
         owner: the call that made the request.
         source: the address and connection of the client.
-        pool: the pool.
+        pool: the pool from which the call requests a part.
     """
 
     size: int
@@ -65,7 +65,7 @@ class FairPool(Generic[Owner]):
     """
 
     def __init__(self, limit: int, reserve: int, connection_share: int) -> None:
-        """Starts with nothing in use.
+        """Makes a pool of which nothing is in use.
 
         Args:
             limit: the number of bytes or slots in the pool.
@@ -79,12 +79,13 @@ class FairPool(Generic[Owner]):
         self._connections: dict[Source, int] = {}  # the number of bytes or slots that each connection uses
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        # These client addresses wait for a part of the pool and have no part of it yet. The oldest address comes first.
+        # These client addresses wait for a part of the pool and have no part of it yet. The address that came first is
+        # listed first.
         self._newcomers: OrderedDict[str, None] = OrderedDict()
 
     @property
     def newcomers(self) -> int:
-        """Number of waiting addresses that hold nothing."""
+        """The number of waiting addresses that hold nothing of the pool."""
         return len(self._newcomers)
 
     @property
@@ -94,11 +95,11 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether at least one claim waits that does not exceed the connection share."""
+        """Whether a waiting claim does not exceed its connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def count_starving_connections(self) -> dict[str, int]:
-        """Returns for each address the number of its connections that wait and hold nothing."""
+        """Returns for each waiting address how many of its waiting connections hold nothing of the pool."""
         return {
             address: sum(Source(address, connection) not in self._connections for connection in connections)
             for address, connections in self.waiting.queues.items()
@@ -123,11 +124,14 @@ class FairPool(Generic[Owner]):
         return together <= self._middle and self._is_starving(source)
 
     def take(self, source: Source, size: int) -> bool:
-        """Gives a connection `size` bytes or slots and returns True, if that is allowed and no other claim waits."""
+        """If no other claim waits and `size` fits, gives a connection `size` bytes or slots.
+
+        Returns whether it has done this.
+        """
         if self.waiting.queues and self.is_waited_for:
             return False
-        # Usually most of the pool is free, and then this first check is sufficient to grant a claim. It saves time,
-        # because this method runs twice for every call.
+        # Usually most of the pool is free, and then this simple check is sufficient. It saves time, because this method
+        # runs twice for every call.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
@@ -175,7 +179,7 @@ class FairPool(Generic[Owner]):
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
         # If any waiting client address has no part of the pool yet, only the claims of such addresses are examined.
-        # Otherwise, smaller claims of other addresses could be granted before them again and again.
+        # Otherwise, smaller claims of other addresses could overtake these claims again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
             starving = self.waiting.find(address, lambda claim: self._is_starving(claim.source))
             claim = starving or self.waiting.find(address, self._is_within_share)

@@ -9,10 +9,10 @@ A unary call goes from WORKING to ENDING. A stream repeats the cycle for each me
                                     +-----> ABANDONED -> DONE    the client is gone, but a thread still works
 
 - This module uses no locks, clocks, threads or gRPC. Only the engine changes the state of calls. The engine holds its
-  lock for this, so only one thread at a time changes a state.
+  lock while it changes a state, so only one thread at a time changes states.
 - `TRANSITIONS` is complete. An event that is not listed for a state is a bug and raises `IllegalEventError`.
-- A call ends once. If an event arrives after the end of a call was decided, the event does not change the call. Such
-  late events are not bugs, because threads, the transport and the client do not wait for each other.
+- A call ends once. If an event arrives after the end of a call was decided, the event does not change the call. Late
+  events are not bugs, because threads, the transport and the client do not wait for each other.
 - Handlers (`CallHandler`) perform the actions that the engine returns, and keep only their transport's state.
 - If the engine has a `Journal`, the journal records every event and state change, in the order of the events.
 """
@@ -42,8 +42,8 @@ The number of unsent responses can exceed this limit, because one message may ha
 class State(Enum):
     """The states of a call, and the memory that the call holds in each state.
 
-    A call has a concurrency slot from ENTER to DONE, unless it was rejected. A stream also holds memory for its unsent
-    responses, which count three times, or holds `Lifecycle.held` bytes if this number is not 0.
+    A call has a concurrency slot from ENTER to DONE, unless it was rejected. In addition, a stream holds three times
+    the size of its unsent responses. If `Lifecycle.held` is not 0, the stream holds `Lifecycle.held` bytes instead.
     """
 
     NEW = auto()
@@ -70,8 +70,9 @@ class State(Enum):
     ENDING = auto()
     """The response or error is being sent.
 
-    A unary call that was WORKING holds three times the larger of its message and its response. An error of such a call,
-    or a stream, holds nothing for its message. Another call holds the same memory as before.
+    A unary call that was WORKING holds three times the size of its message or its response, whichever is larger. If it
+    ends with an error, or if it is a stream, it holds nothing for its message. A call that was not WORKING holds the
+    same memory as before.
     """
 
     ABORTED = auto()
@@ -177,12 +178,13 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.ABORT: State.ABORTED,
         Event.OVER: State.DONE,
     },
-    # The first event ABORT sends an error. If the client does not receive this error, a second ABORT cancels the call.
+    # After the first event ABORT, the handler sends an error. If the client does not receive this error, a second event
+    # ABORT cancels the call.
     State.ABORTED: {
         **dict.fromkeys((*_LATE_EVENTS, Event.ABORT), State.ABORTED),
         Event.OVER: State.DONE,
     },
-    # With QUEUE, RESPOND or END, the thread of a call reports that it no longer works on the ABANDONED call.
+    # With QUEUE, RESPOND or END, the thread that works on an ABANDONED call reports that this work has ended.
     State.ABANDONED: {
         Event.QUEUE: State.DONE,
         Event.RESPOND: State.DONE,
@@ -210,23 +212,30 @@ _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
 class IllegalEventError(TensorReshapeError):
-    """The state of a call does not allow an event, which is a bug of the server."""
+    """An event arrived that the state of the call does not allow. This is a bug of the server."""
 
 
 class CallHandler:
-    """The actions that the engine requests, and the work of a worker thread, as methods which do nothing by default.
+    """The base class of handlers, whose methods do nothing.
 
-    A handler overrides them. Any thread may call these methods, without holding the engine's lock.
+    The methods are the actions that the engine requests, and the work of a worker thread. Handlers override these
+    methods. Any thread may call them, without holding the engine's lock.
     """
 
     def start_read(self) -> None:
-        """Begins to receive a message. Memory for the message is reserved."""
+        """Begins to receive a message. The engine has already reserved memory for the message."""
 
     def start_send(self) -> None:
-        """Begins to send the outbox. If a message is being sent, the next message is sent after the event SENT."""
+        """Begins to send the responses in the outbox.
+
+        If a response is being sent, the next response waits for the event SENT.
+        """
 
     def start_work(self) -> None:
-        """Queues the received message for a worker thread, which calls `do_work`. Memory for the work is reserved."""
+        """Queues the received message for a worker thread, which calls `do_work`.
+
+        The engine has already reserved memory.
+        """
 
     def do_work(self) -> None:
         """Processes the queued message on a worker thread."""
@@ -255,7 +264,7 @@ class Journal(Protocol):
     """Records the events of calls."""
 
     def record(self, life: "Lifecycle", event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Records an event of a call, whose state was `before`.
+        """Records an event of a call that was in the state `before`.
 
         The engine's lock is held, so this method must only record and return.
         """
@@ -268,28 +277,29 @@ class Lifecycle:
     Attributes:
         handler: the handler, which performs the actions, or `NOBODY` as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client, which are set when the call is entered.
-        info: the facts about the call, which are set before the call is entered if a gate or an observer needs them.
+        source: the address and connection of the client. They are set when the call is entered.
+        info: the facts about the call, or None if no gate and no observer needs them. They are set before the call is
+            entered.
         state: the current state.
         journals: the journals that record the events of the call.
         reading: the bytes held for a message that is arriving, or that has arrived and has no response yet.
         reserved: the bytes held for the work on a received message, or for the response of a unary call.
         outbox: the responses of a stream that the transport has not taken yet. The engine adds the responses in the
-            order of the events, so they stay in order whichever threads compute and send. The sender takes the first
-            response and keeps no reference to it, because the transport has a copy. The memory of a sent response is
-            thus freed at once, and can be used again while it is still in the caches of the processor.
+            order of the events, so the order is correct even if several threads compute and send responses. The sender
+            takes the first response and keeps no reference to it, because the transport has a copy. The memory of a
+            sent response is thus freed at once, and can be used again while it is still in the caches of the processor.
         unsent: the number of responses in the outbox and in the transport.
         unsent_bytes: the size of these unsent responses in bytes.
         held: the bytes that a stream holds for a tensor with strides and its responses. The stream holds these bytes
             until the next tensor begins or the call is over.
-        in_processing_pool: whether the processing pool counts `reserved` and the responses.
+        in_processing_pool: whether `reserved` and the unsent responses count towards the processing pool.
         holdings: the bytes that the call holds in the receive pool and in the processing pool, as the pools count them.
         arrived_bytes: the size of the message that is being processed.
         began: the time at which the call was entered, by the engine's clock.
         since: the time at which the call last made progress or began to wait, by the engine's clock.
         stalled_seconds: the time without progress before the call began to wait for this server.
-        claim: the request for memory (`Claim`) for which the call waits, or None. Only a WAITING or QUEUED call has
-            one.
+        claim: the request for memory (`Claim`) for which the call waits, or None. Only a WAITING or QUEUED call has a
+            claim.
     """
 
     handler: CallHandler
@@ -316,7 +326,8 @@ class Lifecycle:
             result: the result of the call. Only the journals use this result.
 
         Raises:
-            IllegalEventError: `TRANSITIONS` does not list the event for this state. The state is unchanged.
+            IllegalEventError: `TRANSITIONS` does not list the event for this state. The event has not changed the
+                state.
         """
         before = self.state
         after = TRANSITIONS[before].get(event)
@@ -339,7 +350,7 @@ class Lifecycle:
 
     @property
     def ignores_rejections(self) -> bool:
-        """Whether the details of an error would not reach the client, because responses or the status are unsent."""
+        """Whether a detailed error would not reach the client, because responses or the status are still unsent."""
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
@@ -352,7 +363,10 @@ class Lifecycle:
         self.since = now - self.stalled_seconds
 
     def advance(self, now: float, moved: int | None) -> None:
-        """Moves `since` forward in proportion to `moved` bytes, up to `now`. If `moved` is None, sets it to `now`."""
+        """Moves `since` forward in proportion to `moved` bytes, up to `now`.
+
+        If `moved` is None, sets `since` to `now`.
+        """
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
 

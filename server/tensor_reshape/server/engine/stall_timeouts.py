@@ -1,15 +1,15 @@
-"""Chooses the calls to abort, because they make no progress or hold memory that other calls need.
+"""Chooses the calls that the engine aborts, because they make no progress or hold memory that other calls need.
 
 - While no call waits, a call is aborted if it makes no progress for the full stall timeout.
 - While calls wait for memory, a shorter timeout applies to addresses that hold more than their fair share, and to
   addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
   little memory.
-- While clients that hold no memory wait for memory, other calls are aborted after `SHORT_SECONDS` without progress. For
-  an address that holds no memory, these are calls of other addresses, and each address keeps one of its calls. For a
-  connection that holds no memory, these are calls of other connections of its address. A connection without waiting
-  calls keeps one of its calls, because this call may be a slow upload.
-- The functions of this module do not change calls or read a clock. The engine calls these functions while it holds its
-  lock.
+- While clients that hold no memory wait for memory, other calls are aborted after `SHORT_SECONDS` without progress. If
+  an address that holds no memory waits, calls of other addresses are aborted, and each of these addresses keeps one of
+  its calls. If a connection that holds no memory waits, calls of other connections of the same address are aborted. A
+  connection without waiting calls keeps one of its calls, because this call may be a slow upload.
+- The functions of this module neither change calls nor read a clock. The engine calls these functions while it holds
+  its lock.
 """
 
 from collections import Counter, defaultdict
@@ -59,7 +59,7 @@ class StallTimeouts(NamedTuple):
     def find_limit(self, life: Lifecycle, *, is_pressed: bool) -> float:
         """Returns the timeout of a call.
 
-        `is_pressed` says whether the shorter timeout applies to the address of the call.
+        If `is_pressed` is true, the shorter timeout applies to the address of the call.
         """
         if not is_pressed:
             return self.stall_timeout_seconds
@@ -74,7 +74,9 @@ def find_stalled(
     starving: Mapping[str, int],
     is_greedy: Callable[[str], bool],
 ) -> dict[Lifecycle, LimitError]:
-    """Returns the calls to abort with their errors. Calls that others wait for come first, then the longest stalled.
+    """Returns the calls to abort, each with its error.
+
+    Calls whose memory other clients wait for come first. The other calls follow in the order of their last progress.
 
     Args:
         lives: all calls.
@@ -90,7 +92,7 @@ def find_stalled(
     spare = find_spare(silent, waiting)
     sole, relieved = set(silent) - spare, {life.source.address for life in spare if life.since < now - SHORT_SECONDS}
     if len({source.address for source in waiting}) > 1:
-        relieved.clear()  # no address may keep memory for long that another address waits for
+        relieved.clear()  # no address may keep memory for long while another address waits for memory
     pressed = {source.address for source in waiting} | set(filter(is_greedy, {life.source.address for life in lives}))
     crowding = reject_busy(
         f"the call has made no progress for {SHORT_SECONDS} seconds, and other clients wait for its memory; retry later"
@@ -102,8 +104,8 @@ def find_stalled(
         if life.state in WORKED_ON or life in stalled:
             continue
         address = life.source.address
-        # If only clients of its address wait, and other calls of the address can make room for them, a slow upload on a
-        # connection of its own has more time.
+        # A slow upload with its own connection has more time, if only connections of its own address wait, and if other
+        # calls of this address can free memory for them.
         limit = timeouts.find_limit(life, is_pressed=address in pressed and not (address in relieved and life in sole))
         if life.since < now - limit:
             overdue.append((life.since, limit, life))
@@ -117,9 +119,9 @@ def find_stalled(
 def find_spare(silent: Iterable[Lifecycle], waiting: Collection[Source]) -> set[Lifecycle]:
     """Returns the silent calls that their connections can spare.
 
-    A silent call holds memory and only waits for its client. A connection can spare all of them if more of its calls
-    wait, because one of these takes its turn next. Otherwise it keeps its newest silent call, because this call may be
-    a slow upload on a connection of its own.
+    A silent call holds memory and only waits for its client. If other calls of a connection wait for memory, the
+    connection can spare all its silent calls, because one of the waiting calls gets memory next. Otherwise, the
+    connection keeps its newest silent call, because this call may be a slow upload with its own connection.
 
     Args:
         silent: the silent calls, the newest last.
@@ -136,18 +138,19 @@ def choose_calls_to_abort(
     starving: Mapping[str, int],
     before: float,
 ) -> list[Lifecycle]:
-    """Returns the calls to abort so that starving clients get memory.
+    """Returns the calls to abort so that clients without memory get memory.
 
-    For an address without memory, the addresses with the most silent calls give up one of them, and each keeps one. For
-    a connection without memory, its own address gives up a call that can be spared, of the connection with the most.
+    For each address without memory, one silent call of another address is chosen, first from the address with the most
+    silent calls. Each of these addresses keeps at least one silent call. For each connection without memory, one call
+    of its own address that can be spared is chosen, first from the connection with the most silent calls.
 
     Args:
         silent: the silent calls, the newest last.
         spare: the silent calls that their connections can spare.
         newcomers: the number of addresses that hold no memory and wait for it.
         starving: for each address, the number of its connections that hold no memory and wait for it.
-        before: only calls whose last progress was before this time are chosen. Calls with later progress are not
-            chosen, because a small message arrives within `SHORT_SECONDS`.
+        before: only calls whose last progress was before this time are chosen. The other calls may still receive a
+            small message within `SHORT_SECONDS`.
     """
     chosen, counts = list[Lifecycle](), Counter(life.source for life in silent)
     addresses = defaultdict[str, list[Lifecycle]](list)
@@ -174,8 +177,8 @@ def reject_idle(state: State, seconds: float, *, is_pressed: bool) -> LimitError
     Args:
         state: the state of the call.
         seconds: the timeout that the call has exceeded.
-        is_pressed: whether this is a shorter timeout, which applies only while other calls wait. The same call may then
-            succeed later, so the client may retry.
+        is_pressed: whether this timeout is shorter because other calls wait. A call that exceeds such a timeout may
+            succeed later, so its client may retry.
     """
     if state in WAITS:
         return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")

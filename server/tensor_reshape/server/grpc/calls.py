@@ -1,15 +1,15 @@
 """The class of a call of gRPC's core. A call can receive messages, send messages, be finished and be cancelled.
 
-- Subclasses implement `begin`, and if they need them, `on_message`, `on_sent` and `on_over`. The receiving thread
-  calls these methods one after another. Exceptions of these methods are caught, because an exception would otherwise
-  end the receiving thread and therefore the server.
-- The lock of a call guards the operations of gRPC's core for this call. An operation is only started while the lock of
-  its call is held. The lock is reentrant, so that a subclass can check the state of the call and start an operation in
-  one step.
+- Subclasses implement `begin`, and may override `on_message`, `on_sent` and `on_over`. The receiving thread calls these
+  methods one after another. `CoreCall` catches exceptions of these methods, because an exception would otherwise end
+  the receiving thread and therefore the server.
+- The lock of a call guards the operations of gRPC's core for this call. A thread must hold the lock of a call to start
+  an operation. The lock is reentrant, so that a subclass can check the state of the call and start an operation while
+  it holds the lock.
 - For each call, gRPC's core sends one message at a time. While gRPC's core sends a message of a call, it accepts no
   status for the call. A subclass must keep later messages until `on_sent` is called.
-- A call is over when no operation is pending and either its status is sent or its client is gone. When a call is over,
-  its method `on_over` is called once.
+- A call is over when its status is sent or its client is gone, and no operation is pending. When a call is over, its
+  method `on_over` is called once.
 """
 
 import logging
@@ -58,21 +58,22 @@ class CoreCall(ABC):
     Attributes:
         method: the full method path.
         source: the address and connection of the client.
-        is_gone: whether the client disconnected before the status was sent. The value is final when the call is over.
-        is_sending: whether gRPC's core is sending a message. The value only changes while the lock is held.
-        is_ended: whether gRPC's core has received the status. The value only changes while the lock is held.
+        is_gone: whether the client disconnected before the status was sent. This value no longer changes when the call
+            is over.
+        is_sending: whether gRPC's core is sending a message. A thread changes this value only while it holds the lock.
+        is_ended: whether gRPC's core has received the status. A thread changes this value only while it holds the lock.
         is_rejected: whether gRPC's core rejected a message that exceeds the size limit, and sent its own error.
     """
 
-    # Default values are class attributes, so that a call that is rejected at once does not have to set instance
-    # attributes.
+    # Default values are class attributes, so that no time is spent on setting attributes of a call that is rejected at
+    # once.
     is_gone = False
     is_sending = False
     is_ended = False
     is_rejected = False
     _due = 0  # the number of batches of operations that gRPC's core has started but not completed
-    # This flag says whether the operation that reports a disconnect was started. gRPC's core accepts the operation that
-    # reports a disconnect only once for each call.
+    # This flag says whether the operation that reports a disconnect was started. gRPC's core accepts this operation
+    # only once for each call.
     _detects_disconnect = False
     _has_sent_metadata = False  # whether the initial metadata has been sent
     _sent_bytes = 0  # the size of the message that the core is sending
@@ -117,7 +118,7 @@ class CoreCall(ABC):
                 self._detects_disconnect = True
 
     def receive(self) -> None:
-        """Starts to receive a message, which `on_message` gets.
+        """Starts to receive a message. When it has arrived, `on_message` is called.
 
         Does nothing if the call has ended. Any thread may call this method.
         """
@@ -160,8 +161,8 @@ class CoreCall(ABC):
             if response is not None:
                 operations.append(CORE.SendMessageOperation(response, _NO_FLAGS))
             react = self._settle
-            # An operation that reports a disconnect causes no extra event if it is in the same batch as the last
-            # operations. `_closed` expects this operation at the end of the batch.
+            # The operation that reports a disconnect causes no extra event if it is in the same batch as the last
+            # operations of a call. `_closed` expects this operation at the end of the batch.
             if not self._detects_disconnect:
                 operations.append(CORE.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
@@ -173,8 +174,9 @@ class CoreCall(ABC):
         """Cancels the call at once, in any state. Any thread may call this method.
 
         Args:
-            status: the status for the client, which overtakes messages that the client has not read. gRPC's core does
-                not send its trailing metadata, and does not escape its text, which must be ASCII. Default: CANCELLED.
+            status: the status for the client, which the client gets before messages that it has not read yet. gRPC's
+                core does not send the trailing metadata of this status. The text of the status must be ASCII, because
+                gRPC's core does not escape it. Default: CANCELLED.
         """
         if status is None:
             self._call.cancel()
@@ -186,7 +188,8 @@ class CoreCall(ABC):
     def begin(self) -> None:
         """Starts the first operation of the call.
 
-        The server calls this method once, before the other methods. A call without an operation would never be over.
+        The server calls this method once, before the other methods. If `begin` starts no operation, the call is never
+        over.
         """
 
     def on_message(self, raw: bytes | None) -> None:  # noqa: B027 - some calls receive no message
@@ -196,10 +199,10 @@ class CoreCall(ABC):
         """
 
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
-        """Handles the end of sending a message of `size` bytes. After this, the next message can be sent."""
+        """Handles the event that gRPC's core has sent a message of `size` bytes. The next message can now be sent."""
 
     def on_over(self) -> None:  # noqa: B027 - some calls hold nothing
-        """Handles the end of the call."""
+        """Frees what the call holds, because the call is over."""
 
     def on_bug(self, error: Exception) -> None:
         """Cancels the call after an exception of one of its methods. This method never raises an exception."""
@@ -236,7 +239,7 @@ class CoreCall(ABC):
 
     def _sent(self, event: Any) -> bool:
         with self.lock:
-            # after the lock is released, other threads may send messages
+            # after this thread releases the lock, other threads may send messages
             self.is_sending, size = False, self._sent_bytes
         try:
             self.on_sent(size)

@@ -1,10 +1,10 @@
-"""The handlers of calls on gRPC's core.
+"""The handlers of the calls that gRPC's core delivers.
 
-A handler reports the events of its call to the engine and has the actions that the engine returns as methods.
+A handler reports the events of its call to the engine. The actions that the engine returns are methods of the handler.
 
-The receiving thread processes small unary calls, plain chunks and short stream messages itself. Work that takes long
-runs on a worker thread, so that the receiving thread is never busy for long. A handler never holds the lock of its call
-while it calls the engine.
+The receiving thread itself processes small unary calls, chunks of dense tensors and short stream messages. Worker
+threads do work that takes long, so that the receiving thread is never busy for long. A handler never holds the lock of
+its call while it calls the engine.
 """
 
 from contextlib import suppress
@@ -27,8 +27,7 @@ from tensor_reshape.server.service.method_tables import StreamMethod, UnaryMetho
 from tensor_reshape.server.telemetry.call_logs import log_failure
 from tensor_reshape.wire.status import Status, encode_brief_rejection
 
-# These global names are used instead of the members of the Enum, because looking up a member is slow. Every small call
-# uses these global names.
+# These global names avoid the slow lookup of Enum members in the code that runs for every small call.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 # the client gets no status, because the handler that would send the status has failed
 _BUG = CallResult("CANCELLED", "INTERNAL_ERROR")
@@ -38,7 +37,7 @@ class RefusedCall(CoreCall):
     """A call that ends as soon as it begins, because its method does not exist or because too many calls wait."""
 
     def __init__(self, method: str, new: NewCall, status: Status) -> None:
-        """Makes the call. The server then calls `begin`."""
+        """Makes a refused call that will end with `status`. The server then calls `begin`."""
         super().__init__(method, new)
         self._status = status
 
@@ -48,15 +47,15 @@ class RefusedCall(CoreCall):
 
 
 class ServiceCall(CoreCall, CallHandler):
-    """The base class of all handlers, which connects a call to its state in the engine and to worker threads."""
+    """The base class of all handlers. It connects a call to its state in the engine and to worker threads."""
 
     # The default values are class attributes, because most calls never set these attributes.
     _work = _TENSORS  # the kind of work that the received message needs
-    # The status of a successful call if the call has trailing metadata, and None otherwise.
+    # The status OK with the trailing metadata of the call, or None if the call has no trailing metadata.
     _good: Status | None = None
     _message: bytes | None = None  # the received message while it waits for a worker thread
-    # The end of a call whose client sent no message. It is only logged if the client has not disconnected, which gRPC's
-    # core reports later.
+    # The failure of a call whose client sent no message. gRPC's core reports later whether the client has disconnected,
+    # and the failure is logged only if it has not.
     _unlogged: Failure | None = None
 
     def __init__(self, service: Service, method: UnaryMethod | StreamMethod | WatchMethod, new: NewCall) -> None:
@@ -90,20 +89,20 @@ class ServiceCall(CoreCall, CallHandler):
         try:
             # The queue of the thread pool contains the `Lifecycle` of the call instead of its handler. If the call ends
             # while it is queued, the `Lifecycle` drops the handler. The queue therefore never keeps the message of an
-            # ended call in memory, which the memory budget would no longer count.
+            # ended call, because the memory budget would no longer count it.
             self._service.pools[self._work].submit(_work_on, self._life)
         # this error means that the thread pool has been shut down, or that the system cannot start another thread
         except RuntimeError as error:
             self.on_bug(error)
 
     def abort(self, rejection: LimitError) -> None:
-        """Ends the call with an error, which can be sent even while a message is arriving (see `CallHandler`)."""
+        """Ends the call with an error, even if a message is still arriving (see `CallHandler`)."""
         failure = build_failure(rejection, self.info)
         self._log(failure.result, detail=rejection.message)
         self.finish(failure.status)
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once, with a status without details (see `CallHandler`)."""
+        """Cancels the call at once. The status for the client has no details (see `CallHandler`)."""
         if rejection is not None:
             self._log(CallResult(rejection.code_name, str(rejection.reason)), detail=rejection.message)
             self.cancel(encode_brief_rejection(rejection))
@@ -142,7 +141,10 @@ class ServiceCall(CoreCall, CallHandler):
             self._decide(_BUG)
 
     def _process(self, raw: bytes) -> None:
-        """Processes a message on a worker thread. A watch call queues no message."""
+        """Processes a message on a worker thread.
+
+        Watch calls do not override this method, because they queue no message.
+        """
 
     def _reject(self, error: Exception, *, may_be_gone: bool = False) -> None:
         """Ends the call with the status of `error`, unless the end of the call is already decided.
@@ -158,7 +160,7 @@ class ServiceCall(CoreCall, CallHandler):
             self._conclude(failure.status)
 
     def _reject_missing_message(self) -> None:
-        """Ends a call whose message has not arrived, because it is too large or because there is none."""
+        """Ends a call whose message is too large, or whose client sent no message."""
         error = reject_large_message() if self.is_rejected else reject_empty_call()
         self._reject(error, may_be_gone=not self.is_rejected)
 
@@ -172,7 +174,7 @@ class ServiceCall(CoreCall, CallHandler):
         log_failure(self.info, result, self._life.began, field, detail)
 
     def _conclude(self, status: Status | None) -> None:
-        """Ends the call when all responses are sent."""
+        """Ends the call with `status`. A stream first sends its remaining responses."""
         self.finish(status)
 
 
@@ -200,8 +202,8 @@ class UnaryCall(ServiceCall):
         if response is not None:
             if self._life.info is not None:
                 record_response(self._life.info, response)
-            # The event is reported to the engine before the response is sent. If the call was aborted before this
-            # event, the client gets an error, and the response is not sent.
+            # The engine must know the end of the call before the response is sent. If the engine has already aborted
+            # the call, the client gets an error instead of the response.
             is_first, actions = self._engine.end(self._life, OK, len(response), received=len(raw))
             self._engine.perform(actions)
             if is_first:
@@ -230,17 +232,18 @@ class StreamCall(ServiceCall):
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
         """Makes the handler of a call. The server then calls `begin`."""
         ServiceCall.__init__(self, service, stream, new)
-        # This function does not refer to the handler, so the handler and its session form no reference cycle.
+        # The function that reserves memory does not refer to the handler, so the handler and its session form no
+        # reference cycle.
         engine, life = self._engine, self._life
         self._session = stream.open(lambda size: engine.perform(engine.reserve(life, size)))
-        # While the stream has not ended, the attribute `_last` is None. When the stream has ended, the attribute
-        # `_last` is a tuple with the status to send after the last response. The status None means OK.
+        # This attribute is None until the end of the stream is decided. Then it is a tuple with the status to send
+        # after the last response. The status None in the tuple means OK.
         self._last: tuple[Status | None] | None = None
 
     def begin(self) -> None:
         """Enters the call into the engine.
 
-        After that, gRPC's core reports a disconnect at any time (see `ServiceCall`).
+        From then on, gRPC's core reports a disconnect at once, even between messages (see `ServiceCall`).
         """
         self.detect_disconnect()
         super().begin()
@@ -274,7 +277,7 @@ class StreamCall(ServiceCall):
         self._engine.perform(self._engine.respond(self._life, responses, moved))
 
     def start_send(self) -> None:
-        """Sends the next response, or the status after the last response (see `CallHandler`)."""
+        """Sends the next response. After the last response, sends the status of the stream (see `CallHandler`)."""
         with self.lock:
             if self.is_sending or not self.is_active:
                 return  # `on_sent` will call `start_send` again when the current message is sent
@@ -305,7 +308,7 @@ class StreamCall(ServiceCall):
 class WatchCall(ServiceCall):
     """One watch call, which sends the latest status as soon as the previous status has been sent.
 
-    In the engine, a watch call is WORKING after the arrival of its message, so it has no stall timeout.
+    A watch call has no stall timeout, because its state in the engine is WORKING after its message has arrived.
     """
 
     _method: WatchMethod
@@ -313,7 +316,7 @@ class WatchCall(ServiceCall):
 
     def on_message(self, raw: bytes | None) -> None:
         """Opens the watch that the message requests (see `CoreCall`)."""
-        # The engine gets the size 0, because the handler does not keep the request message of a health watch.
+        # The size that the engine gets is 0, because the handler does not keep the request message of a health watch.
         if not self._engine.message_received(self._life, None if raw is None else 0):
             return
         if raw is None:
@@ -325,7 +328,7 @@ class WatchCall(ServiceCall):
             self._reject(error)
             return
         self.detect_disconnect()
-        # A request for 0 bytes frees the memory that was reserved for the request message.
+        # This request for 0 bytes frees the memory that was reserved for the request message.
         self._engine.perform(self._engine.request_work(self._life, 0))
 
     def start_work(self) -> None:

@@ -78,7 +78,10 @@ class HealthWatch:
         return self._health.is_over
 
     def find_update(self) -> bytes | None:
-        """Returns the message to send now, or None. Two threads must not call this method at the same time."""
+        """Returns the message with a new status, or None if the status has not changed.
+
+        Only one thread at a time may call this.
+        """
         # The current status is compared with the status that was sent last, so a client that reads slowly gets only the
         # latest status.
         latest = self._health.describe(known=self._known)
@@ -88,24 +91,27 @@ class HealthWatch:
         return latest
 
     def close(self) -> None:
-        """Ends the notifications."""
+        """Ends the notifications of this watch."""
         self._health.leave(self)
 
 
 class Health:
-    """The health status of this server, which clients can query by the name of the service or by "".
+    """The health status of this server.
+
+    Clients can query the status with the name of the service or with the empty name.
 
     Attributes:
         is_over: whether the server is ending all watches.
     """
 
     def __init__(self) -> None:
-        """Starts with the status SERVING, because the server will start soon."""
+        """Sets the status to SERVING, because the server will start soon."""
         self.is_over = False
         # the attribute with the status needs no lock, because its assignment is atomic
         self._status = HealthStatus.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
-        # A watch does not refer to its function, because a call and its watch would then form a reference cycle.
+        # The values of this dict are the function that notifies a watch and the source of its call. The watch has no
+        # reference to this function, because a call and its watch would then form a reference cycle.
         self._watches: dict[HealthWatch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[HealthWatch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
@@ -140,7 +146,7 @@ class Health:
 
         Raises:
             ReshapeError: the reason is MESSAGE_MALFORMED.
-            StatusError: the status is NOT_FOUND if the server does not have the service.
+            StatusError: NOT_FOUND, because the server does not have the requested service.
         """
         if not _is_known(raw):
             raise StatusError(_NOT_FOUND)
@@ -189,7 +195,7 @@ class Health:
             try:
                 notify()
             except Exception:
-                # An error of one health watch must not prevent the notification of other watches.
+                # An error in one health watch must not prevent the notification of other watches.
                 _LOGGER.exception("bug")
 
 
@@ -201,17 +207,17 @@ _NOT_FOUND = Status("NOT_FOUND", "unknown service", ())
 
 
 class HealthPort:
-    """A health service on its own port, without TLS, so that probes without a certificate can use it.
+    """A health service on its own port. The port has no TLS, so that probes without a certificate can use it.
 
     - The health port is a separate server that has only the health methods and accepts only small messages.
-    - The health port has its own thread. If the main server's receiving thread makes no turns, the health port reports
-      NOT_SERVING, so that probes detect a hanging server.
-    - A turn is one iteration of the loop of the receiving thread. The receiving thread makes at least one turn a
-      second, or slightly fewer on a busy machine.
+    - The health port has its own thread. If the receiving thread of the main server makes no turns, the health port
+      reports NOT_SERVING, so that probes detect a server that hangs.
+    - A turn is one iteration of the loop in the receiving thread. The receiving thread makes at least one turn a
+      second, or slightly fewer turns on a busy machine.
 
     Attributes:
         address: the address with its bound port.
-        service: the health service. The server must call `sweep` on the engine of this service.
+        service: the health service of this port. The server must call `sweep` of the engine of this service regularly.
     """
 
     def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:

@@ -2,10 +2,9 @@
 
 - The versions `v1` and `v1alpha` have the same messages and field numbers, so the messages of `v1` are used for both.
   The file descriptor of the version `v1alpha` is made from the file descriptor of `v1`.
-- The reflection responses come from a separate descriptor pool. The descriptor pool of reflection contains the proto
-  files of the services, the files that they import, and the file of the error details. This pool does not contain other
-  proto files that the process has imported. The services that reflection describes may have been loaded into any
-  descriptor pool.
+- The reflection responses come from a separate descriptor pool. This pool contains the proto files of the described
+  services, the files that they import, and the file of the error details. It does not contain other proto files that
+  the process has imported. The described services may have been loaded into any other descriptor pool.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +36,7 @@ class Reflection:
     """
 
     def __init__(self, services: Iterable[ServiceDescriptor]) -> None:
-        """Describes `services` and reflection itself."""
+        """Prepares descriptions of `services` and of the reflection services themselves."""
         own = (_SERVICE, _describe_v1alpha())
         served = (*services, *own)
         self.names = [f"/{service.full_name}/ServerReflectionInfo" for service in own]
@@ -106,7 +105,7 @@ class _Exchange:
 
 
 def _describe_file(file: FileDescriptor) -> dict[str, Any]:
-    """Returns the field of a response with a file and all its imports. Clients expect the requested file first."""
+    """Returns a response field that contains a file and all its imports. Clients expect the requested file first."""
     files = {one.name: one.serialized_pb for one in _list_files(file)}
     return {"file_descriptor_response": {"file_descriptor_proto": reversed(files.values())}}
 
@@ -126,8 +125,8 @@ def _list_files(file: FileDescriptor) -> Iterator[FileDescriptor]:
 def _describe_v1alpha() -> ServiceDescriptor:
     described = FileDescriptorProto()
     _SERVICE.file.CopyToProto(described)
-    # The name `v1` occurs in the path, in the package name, in all type names and in options. In the text form of the
-    # file descriptor, one `replace` changes all these names.
+    # The file descriptor contains `v1` in its path, in the package name, in all type names and in options. In the text
+    # form of the file descriptor, one `replace` changes all of them.
     file = text_format.Parse(text_format.MessageToString(described).replace("v1", "v1alpha"), FileDescriptorProto())
     file.options.deprecated = True
     pool = DescriptorPool()

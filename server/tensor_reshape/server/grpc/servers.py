@@ -1,9 +1,10 @@
 """A server of gRPC's core, and the thread that receives its calls.
 
 gRPC's core delivers calls in the order of arrival, so a call that waits in the core waits for all earlier calls. The
-server therefore takes each call out of the core at once. If only few calls have arrived and the client has room for
-another call, the call begins at once. Otherwise it waits in an admission queue, in which clients take turns. The excess
-of a greedy client stays in this queue, because it is expensive to reject the same client again and again.
+server therefore takes each call out of the core at once. If only few calls have arrived and the client may begin
+another call, the call begins at once. Otherwise, the call waits in an admission queue, in which clients take turns. If
+a greedy client makes too many calls, the excess calls stay in this queue, because it is expensive to reject the same
+client again and again.
 """
 
 import inspect
@@ -37,7 +38,10 @@ from tensor_reshape.server.telemetry.call_logs import AccessLog, log_refusal
 from tensor_reshape.wire.status import REQUEST_ID_KEY, Status
 
 REQUESTED_CALLS = 128
-"""The number of calls that are requested from the core. Each delivered call is replaced by another request at once."""
+"""The number of calls that the server requests from gRPC's core.
+
+When a call is delivered, the server requests another.
+"""
 
 MAX_QUEUED_CALLS = 6144
 """The number of calls that may wait in the admission queues.
@@ -48,17 +52,18 @@ gRPC's core may keep data of each waiting call, up to the size of the flow contr
 """
 
 QUEUE_AFTER = 8
-"""The number of calls that begin before they are due, after a moment without pending events.
+"""The number of calls that may begin before they are due. The count starts again at a moment without pending events.
 
 Further calls are queued by client, except a call that is due while no other call waits.
 
-Queueing a call needs one more poll, which takes a tenth of the time of a small call. This limit does not count running
+To queue a call costs one more poll, which takes a tenth of the time of a small call. The limit does not count running
 calls, because watches and idle streams stay open as long as the connections of their clients.
 """
 
-# On a busy server, events are always pending. The next queued call then begins after _EVENTS_PER_CALL events of
-# running calls. A small call has two events, so a queued call begins each time a small call ends. New calls count less,
-# so that most of them are queued before the next call begins. If no event is pending, a queued call begins at once.
+# On a busy server, events are always pending. The next queued call is then due after _EVENTS_PER_CALL events of running
+# calls. A small call has two events, so a queued call begins each time a small call ends. The arrival of a new call
+# counts as a small part of an event, so that most new calls are queued before the next call begins. If no event is
+# pending, a queued call begins at once.
 _EVENTS_PER_CALL = 2
 _EVENTS_PER_NEW_CALL = _EVENTS_PER_CALL / 64
 
@@ -67,7 +72,7 @@ _TURN_SECONDS = 1.0  # the longest time for which the receiving thread waits for
 _CHECK_SECONDS = 0.05  # the time between two checks of the queues for calls that have waited too long
 # The error text is the same as that of grpcio's own server.
 _UNIMPLEMENTED = Status("UNIMPLEMENTED", "Method not found!", ())
-_MAX_REFUSALS = 32  # the refusals of one queue in one check, because thousands of refusals would delay other calls
+_MAX_REFUSALS = 32  # the most refusals from one queue in one check, because thousands of them would delay other calls
 
 
 class _Tag(Enum):
@@ -89,8 +94,8 @@ class Server:
     """A server of gRPC's core. Bind the server with `add_port`, and then call `start`.
 
     Attributes:
-        turns: the number of events that the receiving thread has processed. A time without events, of at most
-            a second, also counts as an event. Only the receiving thread changes this number.
+        turns: the number of events that the receiving thread has processed. A wait of up to a second in which no event
+            occurs also counts as an event. Only the receiving thread changes this number.
     """
 
     def __init__(
@@ -117,7 +122,7 @@ class Server:
             self._routes |= {method.name.encode(): Route(StreamCall, service, method) for method in table.streams}
             self._routes |= {method.name.encode(): Route(WatchCall, service, method) for method in table.watches}
         self._on_unknown = on_unknown
-        # Calls to unknown methods only wait for the turn of their client.
+        # Calls to unknown methods wait only until it is their client's turn.
         self._unknown = AdmissionQueue[NewCall](lambda _: True, math.inf)
         # the queue with the next turn comes first
         self._queues = deque([self._unknown, *(service.queue for service in services)])
@@ -132,10 +137,10 @@ class Server:
         # After `start`, only the receiving thread uses the following attributes.
         self._calls: set[CoreCall] = set()  # the calls that have begun and have not ended
         self._requested = 0  # the number of requested calls that the core has not delivered yet
-        self._unqueued = 0  # the number of calls that began before they were due, since there was last no pending event
-        self._events = 0.0  # the weighted number of events since a call last began that was due
+        self._unqueued = 0  # calls that began before they were due, since the last moment without pending events
+        self._events = 0.0  # the weighted number of events since the server last began a call that was due
         self._queued = 0  # the number of calls in all queues
-        self._may_begin_queued = False  # whether a queued call may have room, so that it is worth a try
+        self._may_begin_queued = False  # whether the server should check if a queued call may begin
         self._check_at = 0.0  # the time of the next check of the queues for calls that have waited too long
         self._is_shut = False  # whether gRPC's core has confirmed the shutdown of the server
 
@@ -173,7 +178,7 @@ class Server:
             if self._is_stopping:
                 return
             self._is_stopping = True
-            # The server was not started, but gRPC's core can only shut down a server that was started.
+            # gRPC's core can shut down only a server that was started.
             if self._thread.ident is None:
                 self._server.start()
                 self._thread.start()
@@ -197,8 +202,8 @@ class Server:
 
     def _serve(self) -> None:
         poll, deadline = self._completions.poll, 0.0
-        # The event is not stored in a variable. It may have the last reference to a finished call, and this call must
-        # be freed at once.
+        # The event is not stored in a variable. An event may have the last reference to a finished call, and this call
+        # must be freed at once.
         while self._process(poll(deadline)):
             self.turns += 1
             seconds = _CHECK_SECONDS if self._queued else _TURN_SECONDS
@@ -209,13 +214,13 @@ class Server:
             self._over.set()
 
     def _process(self, event: Any) -> bool:
-        """Processes an event. Returns whether more events can follow."""
+        """Processes an event. Returns False if no more events can follow."""
         tag = event.tag
         # This check comes first, because most events belong to running calls.
         if type(tag) is MethodType:
             if tag(event):
                 self._calls.discard(tag.__self__)
-                self._may_begin_queued = self._queued > 0  # the call may have left room for another one
+                self._may_begin_queued = self._queued > 0  # another call may begin now
             self._events += 1
         elif tag is _Tag.NEW_CALL:
             self._accept(event)
@@ -226,7 +231,7 @@ class Server:
             self._unqueued = 0
             self._events, self._may_begin_queued = _EVENTS_PER_CALL, self._queued > 0
         is_due = self._queued and self._events >= _EVENTS_PER_CALL
-        # Other threads may have made room, and calls may have waited too long, even if no event shows that.
+        # Even without an event, a call on another thread may have ended, and a queued call may have waited too long.
         if is_due and (self._may_begin_queued or time.monotonic() >= self._check_at):
             self._begin_next()
         return not self._is_shut or bool(self._calls or self._requested or self._queued)
@@ -234,7 +239,7 @@ class Server:
     def _accept(self, event: Any) -> None:
         """Begins or queues a call that gRPC's core has delivered."""
         self._requested -= 1
-        if not event.success:  # the server is stopping, so the core has no call for this request
+        if not event.success:  # the server is stopping, so the core delivers no call for this request
             return
         self._request_call()
         try:
@@ -247,7 +252,7 @@ class Server:
             return
         route = self._routes.get(new.method)
         queue = self._unknown if route is None else route.service.queue
-        is_due = self._events >= _EVENTS_PER_CALL  # if the call were queued, it would now begin as the only one
+        is_due = self._events >= _EVENTS_PER_CALL  # if no other call waits, the queue would begin this call now
         if not self._queued and (is_due or self._unqueued < QUEUE_AFTER) and queue.has_room(new.source):
             if is_due:
                 self._events = 0.0
@@ -262,7 +267,7 @@ class Server:
             self._refuse(max(self._queues, key=AdmissionQueue.find_most).pop_excess())
 
     def _begin_next(self) -> None:
-        """Begins the queued call with the next turn, if a client has room, and refuses calls that waited too long."""
+        """Begins the next queued call whose client may begin a call. Refuses queued calls that have waited too long."""
         self._events = 0.0
         now = time.monotonic()
         if now >= self._check_at:
@@ -286,7 +291,7 @@ class Server:
         self._begin(new, self._routes.get(new.method), is_refused=True)
 
     def _begin(self, new: NewCall, route: Route | None, *, is_refused: bool = False) -> None:
-        """Begins a call. A refused call, and a call to an unknown method, then ends at once."""
+        """Begins a call. If the call is refused or its method is unknown, the call ends at once."""
         try:
             if route is None or is_refused:
                 call: CoreCall = self._make_refused(new, route)
@@ -343,7 +348,7 @@ _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
 @cache
 def check_core() -> None:
-    """Raises ConfigError if the release of grpcio is not tested, lacks a name of this package, or fails a test call."""
+    """Raises ConfigError if the release of grpcio is not tested, lacks a name in `NAMES`, or fails a test call."""
     check_release()
     missing = [name for name in NAMES if not hasattr(CORE, name)]
     try:
@@ -357,7 +362,10 @@ def check_core() -> None:
 
 
 class _Probe(AccessLog):
-    """Gets the results of test calls. Each call returns its request id as trailing metadata."""
+    """Receives the results of test calls.
+
+    As a subclass of `AccessLog`, this class makes each call return its request id as trailing metadata.
+    """
 
     def __init__(self) -> None:
         self.results = SimpleQueue[CallResult | None]()
@@ -367,18 +375,21 @@ class _Probe(AccessLog):
 
 
 def _make_call() -> str:
-    """Makes a call of this process to itself with metadata, a message and a response, and returns the fault or ""."""
+    """Makes a test call of this process to itself, with metadata, a message and a response.
+
+    Returns the fault, or "" if the call succeeded.
+    """
     probe, method = _Probe(), UnaryMethod(_METHOD, lambda raw, _is_over: raw, bytes)
     service = Service(Engine(Config(), observers=(probe,)), MethodTable((method,), ()), {})
     server = Server((service,), Sources(), _OPTIONS)
-    # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port that could be
-    # confused with those of the server.
+    # On Linux the test call uses an abstract unix socket. An abstract unix socket has no file and no port, so it cannot
+    # be confused with a socket of the server.
     target = f"unix-abstract:{secrets.token_hex(16)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(target, None)
     address = target if target.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
     try:
-        # `unwrap` removes wrappers of tracing libraries, because this test call must not appear in a trace.
+        # `unwrap` removes the wrappers that tracing libraries add, because this test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
             response, end = call.with_call(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)

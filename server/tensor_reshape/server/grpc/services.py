@@ -22,10 +22,11 @@ Normally a request message arrives microseconds after the headers of its call.
 MAX_SILENT_REFLECTIONS = 4
 """The number of reflection calls that may wait for a message. Only a few developers use reflection at the same time."""
 
-_MAX_CALLS = 8192  # the limit includes health watches, because clients keep a watch open for each connection
-# After this number of seconds, a call whose request message does not arrive is aborted if other calls wait for memory.
+_MAX_CALLS = 8192  # this number is high, because clients keep a health watch open for each connection
+# While other calls wait for memory, a call is aborted if its request message does not arrive within this time in
+# seconds.
 _SILENT_SECONDS = 0.1
-# A call waits for memory for at most this number of seconds, because health probes also only wait a few seconds.
+# A call waits for memory for at most this number of seconds. Health probes also wait only a few seconds for a response.
 _WAIT_SECONDS = 5.0
 
 
@@ -37,12 +38,13 @@ class Service:
         methods: the methods.
         pools: the thread pool for each kind of long work.
         queue: the admission queue of new calls.
-        busy: the status of a call that has waited too long in the queue, or for which the queues are too full. All
-            these calls have the same status, because a server under attack refuses thousands of calls.
+        busy: the status of a call that is refused because it has waited too long in the queue, or because the queues
+            are too full. All these calls have the same status object, because a server under attack refuses thousands
+            of calls.
     """
 
     def __init__(self, engine: Engine, methods: MethodTable, pools: Mapping[Work, Executor]) -> None:
-        """Starts with an empty queue."""
+        """Makes a service with an empty admission queue."""
         self.engine, self.methods, self.pools = engine, methods, pools
         self.queue = AdmissionQueue[NewCall](engine.has_room)
         limit = f"the limit of running calls is {engine.max_calls} (--max-calls)"
@@ -60,15 +62,15 @@ def build_builtin_service(
     """Returns a service for health or reflection, which has its own engine (admission control).
 
     Health and reflection therefore respond even if other methods have no free memory or concurrency slot. The engine
-    limits the memory and slots of a client by the same rules as the main engine. It has memory for a few messages of
-    the largest size, and no observers.
+    limits the memory and slots of a client by the same rules as the main engine. The engine has no observers, and its
+    memory is enough for a few messages of the largest size.
 
     Args:
         config: the configuration of the server.
         methods: the methods.
         gates: the gates that check each call. Default: no gates.
-        pools: the threads for stream messages that exceed a third of the reserved memory. Such messages exceed the
-            limit for health and reflection messages, so the threads reject them.
+        pools: the threads that process stream messages larger than a third of the reserved memory. These messages
+            exceed the limit for health and reflection messages, so the threads reject them.
         max_silent: the number of calls that may wait for their request message at the same time.
     """
     # The memory budget is chosen so that the receive pool has memory for `max_silent` messages of the largest size.

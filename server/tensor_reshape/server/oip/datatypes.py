@@ -1,10 +1,10 @@
 """The element types of the Open Inference Protocol, and the conversion of numbers into bytes.
 
-The Open Inference Protocol has no names for some element types. A request with a type that has no name in the protocol
-is rejected, and the error names the method of ReshapeService that accepts the type.
+The Open Inference Protocol has no names for some element types of this server. A request with such a type is rejected,
+and the error names the method of ReshapeService that accepts this type.
 
-A request with a number that its datatype cannot represent is rejected. A float in a response has the same bits as in
-the request.
+If a datatype cannot represent a number in a request, the request is rejected. A float in a response has the same bits
+as in the request.
 """
 
 import struct
@@ -20,8 +20,9 @@ from tensor_reshape.server.oip.messages import InferTensor
 from tensor_reshape.wire.json_messages import shorten
 from tensor_reshape.wire.tensors import TensorView
 
-# The names in the protocol, the field of `InferTensorContents` that contains the elements, and the code for the module
-# `struct`. The elements of the data types without a field cannot be sent as numbers.
+# Each row has the name in the protocol, the data type, the field of `InferTensorContents` that contains the elements,
+# and the format character of the module `struct`. If the field is empty, elements of the data type cannot be sent as
+# numbers.
 _ROWS = (
     ("BOOL", DataType.BOOLEAN, "bool_contents", "?"),
     ("UINT8", DataType.U8, "uint_contents", "B"),
@@ -81,15 +82,15 @@ def _explain(name: str) -> str:
 
 
 _INTEGERS = (frozenset({int}), "a whole number")
-# the Python types of the elements of each kind, and their description
+# for each kind of element, the accepted Python types and their description in errors
 _ELEMENTS = {
     ElementKind.BOOLEAN: (frozenset({bool}), "true or false"),
     ElementKind.SIGNED: _INTEGERS,
     ElementKind.UNSIGNED: _INTEGERS,
     ElementKind.FLOAT: (frozenset({int, float}), "a number"),
 }
-# The number of elements that are converted in one step, which takes less than a millisecond. No other thread runs
-# during a step. A message may have millions of elements, so the conversion has many steps.
+# The number of elements that are converted in one step. A step takes less than a millisecond, and no other Python
+# thread runs during a step. A message may have millions of elements, so the conversion has many steps.
 _AT_ONCE = 2048
 
 
@@ -97,7 +98,8 @@ def pack_numbers(numbers: Sequence[Any], data_type: DataType, field: str) -> byt
     """Returns elements as dense little-endian bytes.
 
     Raises:
-        InvalidRequestError: INPUT_INVALID, if an element has another type, is not finite, or does not fit.
+        InvalidRequestError: INPUT_INVALID, if an element has another type, is not finite, or does not fit into the data
+            type.
     """
     pieces = list[bytes]()
     for begin in range(0, len(numbers), _AT_ONCE):
@@ -128,7 +130,7 @@ def _reject_number(number: object, data_type: DataType, field: str, index: int) 
 
 
 def unpack_numbers(output: TensorView) -> Iterator[tuple[Any, ...]]:
-    """Yields the elements of a dense tensor as numbers, in pieces."""
+    """Yields the elements of a dense tensor as tuples of up to `_AT_ONCE` numbers."""
     size = output.data_type.count_bytes(_AT_ONCE)
     for at in range(0, len(output.payload), size):
         piece = output.payload[at : at + size]
@@ -155,10 +157,10 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
 
 
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
-    """Writes the elements of a response as numbers.
+    """Writes the elements of a response as numbers to `tensor`.
 
-    If `source` is an input, the elements of this input are copied. If `source` is None, the integers of `output` are
-    written.
+    If `source` is an input, its elements are copied. If `source` is None, the elements of `output` are written, which
+    are integers.
     """
     if source is not None:
         tensor.contents.CopyFrom(source.contents)
@@ -170,7 +172,7 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
-    # The serialized message ends with the bytes of the floats, because it has no other fields. The floats are not
+    # The serialized `contents` end with the bytes of the floats, because no other field is set. The floats are not
     # converted to Python numbers, because the conversion would change the bits of some NaNs.
     contents.DiscardUnknownFields()
     serialized: bytes = contents.SerializeToString()

@@ -1,10 +1,9 @@
 """The methods ModelInfer and ModelStreamInfer.
 
-The elements of the output are the last field of the message. The message class of protobuf encodes the other fields,
-which form the header. The header and the elements are then joined, so the elements are copied only once.
+The elements of the output are the last field of a response. Protobuf encodes the other fields, which form the header.
+The header and the elements are then joined, so the elements are copied only once.
 
-- The output of a reshape model has the same elements as the request. The elements of a tensor are copied only once,
-  into the response.
+- The output of a reshape model has the same elements as the request.
 - A query of the model `infer_shape` uses the same function and the same lock as the gRPC method InferShape.
 - A response depends only on its request, so it may be cached.
 """
@@ -59,8 +58,8 @@ def list_parameters(answer: ShapeAnswer | None) -> dict[str, str | bool]:
 def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | None = None) -> bytes:
     """Returns the response without its id and without its elements.
 
-    If the response has its elements as raw contents, the elements must follow this header. `answer` is the answer to a
-    shape query, whose conditions the response contains, or None for other requests.
+    If the elements of the response are raw contents, they must follow this header. For a shape query, `answer` has the
+    conditions that the response contains. For other requests, `answer` is None.
     """
     message: InferMessage = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)
@@ -73,15 +72,15 @@ def encode_header(call: InferCall, output: TensorView, answer: ShapeAnswer | Non
 
 
 def encode_id(request_id: str) -> bytes:
-    """Returns the field of the response that repeats the id of the request.
+    """Returns the encoded field of the response that repeats the id of the request.
 
-    Returns no bytes if the request id is empty.
+    Returns no bytes if this id is empty.
     """
     return _RESPONSE(id=request_id).SerializeToString()
 
 
 def wrap_response(pieces: Sequence[bytes | memoryview]) -> bytes:
-    """Returns a response as a message of ModelStreamInfer. `pieces` are the parts of the response."""
+    """Returns a response in the form of a ModelStreamInfer message. The response is the concatenation of `pieces`."""
     length = sum(map(len, pieces))
     return b"".join((_INFER_TAG, encode_varint(length), *pieces))
 
@@ -151,9 +150,9 @@ class Inference:
 
         Args:
             request: the request.
-            write: returns the response.
-            is_over: returns whether the client no longer waits. If it is None, the result is None for a request that
-                may take long.
+            write: a function that returns the response.
+            is_over: a function that returns whether the client no longer waits. If `is_over` is None, a request that
+                may take long is not executed, and the result is None.
         """
         model = find_model(request.message.model_name, request.message.model_version).name
         began = time.perf_counter_ns()
@@ -178,7 +177,7 @@ class Inference:
             return ""
 
     def takes_long(self, raw: bytes) -> bool:
-        """Whether processing a request takes long, without the time for copying its elements."""
+        """Whether processing a request takes long. The time for copying its elements does not count."""
         return find_work(raw) is not Work.TENSORS and self._cache.find(raw) is None
 
     def _parse(self, raw: bytes) -> SplitRequest:
@@ -209,7 +208,7 @@ class Inference:
         return None if result is None else write_answer(result)
 
     def _write_shape(self, call: InferCall, write: Write[Response], result: ShapeAnswer) -> Response:
-        """Returns the response to a shape query. In the response, -1 stands for an unknown dim."""
+        """Returns the response to a shape query. In the output shape, -1 stands for an unknown dim."""
         items = [dim if isinstance(dim, int) else -1 for dim in result.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
         self._service.lookups.misses += 1
@@ -224,7 +223,7 @@ class Inference:
         output: TensorView,
         answer: ShapeAnswer | None,
     ) -> bytes:
-        """Returns the response in the form of gRPC, and adds it to the cache."""
+        """Returns the encoded gRPC response, and adds its header to the cache if possible."""
         header, payload = encode_header(call, output, answer), output.payload
         if answer is not None and not call.is_typed:
             header += payload
@@ -239,10 +238,13 @@ class Inference:
 class InferSession:
     """One ModelStreamInfer call. Each message is a separate request, and an error is also sent as a response."""
 
-    is_between_tensors = True  # the result is always True, because each message contains a whole tensor
+    is_between_tensors = True  # this value is always True, because each message contains a whole tensor
 
     def __init__(self, method: str, inference: Inference) -> None:
-        """Makes the session of a call. `inference` executes its requests, and `method` is only used in log lines."""
+        """Makes the session of a call.
+
+        `inference` executes the requests of the call. `method` is used only in log lines.
+        """
         self._method = method
         self._inference = inference
 
@@ -260,7 +262,7 @@ class InferSession:
             yield encode_error("internal error", Reason.INTERNAL_ERROR, "")
 
     def estimate(self, raw: bytes) -> Estimate:
-        """Returns the estimated cost of a request. The memory of a request that takes long is not estimated."""
+        """Returns the estimated cost of a request. The memory is estimated only if the request does not take long."""
         takes_long = self._inference.takes_long(raw)
         return Estimate(takes_long, None if takes_long else COST_FACTOR * len(raw))
 
@@ -271,11 +273,11 @@ class InferSession:
 def find_work(raw: bytes) -> Work:
     """Returns the kind of work of a request that takes long.
 
-    Shape queries have their own threads. Only one shape query is computed at a time, and waiting queries would
-    otherwise occupy the threads for tensors.
+    Shape queries have their own threads, because only one shape query is computed at a time. Queries that wait for this
+    would otherwise occupy the threads for tensors.
 
-    Messages that have an unusual encoding, or that contain elements as numbers, are parsed as a whole. Parsing such a
-    message blocks the interpreter for milliseconds, so only one of these messages is parsed at a time.
+    A message is parsed as a whole if it has an unusual encoding or contains elements as numbers. This blocks the Python
+    interpreter for milliseconds, so only one of these messages is parsed at a time.
     """
     split = _split_light(raw)
     if split is None:
@@ -284,7 +286,10 @@ def find_work(raw: bytes) -> Work:
 
 
 def _find_spans(request: SplitRequest, call: InferCall) -> Spans | None:
-    """Returns the positions of the id and of the elements, or None if another input is longer than the elements."""
+    """Returns the positions of the id and of the elements in a request, for the cache.
+
+    Returns None if another input is longer than the elements.
+    """
     split = request.split
     spans = split and split.find_spans()
     if not split or not spans or not split.raw_contents or not call.model.has_data:
@@ -297,13 +302,13 @@ def _split_light(raw: bytes) -> Split | None:
     """Returns the split message, or None if parsing the message may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
-    # The header of the message is too long for this thread, so a worker thread will parse it and check the server's
-    # limits.
+    # The message without its elements is too long for this thread, so a worker thread will parse the message and check
+    # the server's limits.
     except LimitError:
         return None
 
 
 def _read_query(call: InferCall) -> ShapeRequest:
-    """Returns the query in a request of the model `infer_shape`. In such a request, -1 stands for an unknown dim."""
+    """Returns the shape query in a request of the model `infer_shape`. In the request, -1 stands for an unknown dim."""
     data = read_unknown(tuple(call.read_list(DEFAULT_LIMITS)))
     return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

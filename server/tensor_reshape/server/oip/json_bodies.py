@@ -1,11 +1,12 @@
-"""The bodies of inference requests over REST and of their responses.
+"""Reads the bodies of inference requests over REST, and writes the bodies of their responses.
 
-- The body is JSON. The elements of the inputs with the parameter `binary_data_size` follow it as bytes, in the order of
-  the inputs. These elements are a view of the body.
-- Elements as numbers may be a flat list, or nested lists in the shape of the input.
-- The parameters `binary_data` of the output and `binary_data_output` of the request choose the form of the output.
-- An unknown parameter may have any value and is ignored, as over gRPC.
-- The entries of lists and objects are counted before they become a message.
+- The body begins with JSON. If inputs have the parameter `binary_data_size`, their elements follow the JSON as bytes,
+  in the order of the inputs. The parsed request has a view of these bytes and not a copy.
+- If elements are sent as numbers, they may be a flat list, or nested lists in the shape of the input.
+- The parameter `binary_data` of the output, or else `binary_data_output` of the request, chooses whether the output is
+  sent as bytes or as numbers.
+- An unknown parameter is ignored, as over gRPC, and may have any value.
+- The entries of lists and objects are counted, and limited, before the JSON is converted to a message.
 """
 
 import json
@@ -61,8 +62,8 @@ class InferBody(NamedTuple):
     """A parsed body.
 
     Attributes:
-        request: the request in the form of gRPC. All elements are raw contents.
-        is_binary: whether the elements of the output are sent as bytes and not as numbers.
+        request: the same request in the form of gRPC. All elements are raw contents.
+        is_binary: whether the response contains the elements of the output as bytes and not as numbers.
     """
 
     request: SplitRequest
@@ -74,7 +75,7 @@ def read_infer_request(body: bytes, json_length: int, name: str, version: str) -
 
     Args:
         body: the body.
-        json_length: the number of bytes of the JSON.
+        json_length: the number of bytes of the JSON at the beginning of the body.
         name: the name of the model in the path.
         version: the version of the model in the path, or an empty text.
 
@@ -101,7 +102,7 @@ def read_infer_request(body: bytes, json_length: int, name: str, version: str) -
 
 
 def _take_parameters(part: Json, path: str, keys: Sequence[str]) -> Json:
-    """Checks the names of the request, of an input or of an output, and removes and returns its parameters."""
+    """Checks the keys of a request, an input or an output, and removes and returns its parameters."""
     unknown = next((key for key in part if key not in keys), None)
     if unknown is not None:
         problem = f"{path or 'the body'} has the unknown key {clip_name(unknown)!r}; use {', '.join(keys)}"
@@ -113,7 +114,10 @@ def _take_parameters(part: Json, path: str, keys: Sequence[str]) -> Json:
 
 
 def _take_elements(inputs: Sequence[Json], binary: memoryview) -> Iterator[memoryview]:
-    """Removes what is not in the message, and yields the elements of each input."""
+    """Yields the elements of each input.
+
+    Removes `data` and `parameters` from the inputs, which the message will not contain.
+    """
     begin = 0
     for index, tensor in enumerate(inputs):
         path = f"inputs[{index}]"
@@ -150,11 +154,12 @@ def _read(parameters: Json, key: str, kind: type[_Value], path: str = "", defaul
 
 
 def _wrap(value: object) -> Json:
-    """Returns a parameter as the fields of an InferParameter. It has no field if the parameter is of another type.
+    """Returns a parameter as the fields of an InferParameter.
 
-    A requested shape may be a list, because tritonclient sends it so.
+    Returns no field if no parameter of this server accepts this type of value. A requested shape may be a list, because
+    tritonclient sends a requested shape as a list.
     """
-    if isinstance(value, list):  # its items may be deep
+    if isinstance(value, list):  # items that are lists or objects are not copied, because they may be deeply nested
         value = json.dumps([item if isinstance(item, int | float | str) else None for item in value])
     if isinstance(value, bool):
         return {"bool_param": value}
@@ -162,9 +167,9 @@ def _wrap(value: object) -> Json:
 
 
 def _pack(data: object, dims: Sequence[int], data_type: DataType, field: str) -> bytes:
-    """Returns the elements of an input that has them as numbers, as dense little-endian bytes."""
+    """Converts the elements of an input from numbers to dense little-endian bytes."""
     if data_type in BINARY_ONLY:
-        message = f"{field}: elements of {NAMES[data_type]} have no form in JSON; use binary data"
+        message = f"{field}: JSON cannot express elements of {NAMES[data_type]}; use binary data"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, field, value=NAMES[data_type])
     numbers: list[Any] = [data]
     for length in (None, *dims[1:]):
@@ -177,7 +182,7 @@ def _pack(data: object, dims: Sequence[int], data_type: DataType, field: str) ->
     return pack_numbers(numbers, data_type, field)
 
 
-_MAX_NUMBERS = 512 * 1024  # as many as the JSON of a request can have
+_MAX_NUMBERS = 512 * 1024  # the JSON of a request cannot contain more numbers either
 _FIELD = "outputs[0]"
 _ADVICE = "set binary_data to true"
 
@@ -185,13 +190,15 @@ _ADVICE = "set binary_data to true"
 def write_infer_response(
     call: InferCall, output: TensorView, answer: ShapeAnswer | None, *, is_binary: bool
 ) -> tuple[bytes, memoryview | None]:
-    """Returns the JSON of a response, and the elements of the output as bytes, or None if the JSON contains them.
+    """Returns the JSON of a response and the bytes that follow it.
+
+    The bytes are None if the JSON contains the elements.
 
     Args:
         call: the request.
         output: the output.
         answer: the answer to a shape query, or None for other requests.
-        is_binary: whether the elements are sent as bytes.
+        is_binary: whether the response contains the elements as bytes.
 
     Raises:
         InvalidRequestError: OUTPUT_INVALID, if JSON cannot express the elements.
@@ -214,10 +221,10 @@ def write_infer_response(
 def _write_elements(output: TensorView) -> bytes:
     count = prod(output.dims)
     if count > _MAX_NUMBERS:
-        message = f"the output has {count} elements; JSON may have {_MAX_NUMBERS}: {_ADVICE}"
+        message = f"the output has {count} elements; JSON may contain at most {_MAX_NUMBERS}: {_ADVICE}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, _FIELD, have=count, limit=_MAX_NUMBERS)
     if output.data_type in BINARY_ONLY:
-        message = f"elements of {NAMES[output.data_type]} have no form in JSON: {_ADVICE}"
+        message = f"JSON cannot express elements of {NAMES[output.data_type]}: {_ADVICE}"
         raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _FIELD, value=NAMES[output.data_type])
     try:
         return b",".join([write_json(piece)[1:-1] for piece in unpack_numbers(output)])

@@ -1,4 +1,4 @@
-"""The methods of `inference.GRPCInferenceService`."""
+"""The methods of the gRPC service `inference.GRPCInferenceService`, which the Open Inference Protocol defines."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +22,8 @@ This is a new name, because no name in the protocol's list of platforms is corre
 Fields: TypeAlias = dict[str, Any]
 """The fields of a message by name, as the constructor of the message class accepts them."""
 
-# The version of the package is read only once, because reading it accesses a file, and the receiving thread must not
-# wait for files.
+# The version of the package is read only once. It is stored in a file, and the receiving thread must not wait for
+# files.
 _SERVER_VERSION = version("tensor-reshape")
 
 
@@ -95,7 +95,8 @@ def describe_statistics(statistics: Statistics, request: InferMessage) -> InferM
 
 def _describe_count(name: str, count: Count) -> Fields:
     success = {"count": count.successes, "ns": count.success_ns}
-    # The server does not measure the parts of a request, but perf_analyzer demands the same count in each part.
+    # The server does not measure the phases of a request separately, but perf_analyzer demands the same count for each
+    # phase.
     unmeasured = {"count": count.successes, "ns": 0}
     return {
         "name": name,
@@ -126,7 +127,7 @@ _STREAM = find_path("ModelStreamInfer")
 
 
 def list_responds(statistics: Statistics) -> dict[str, Respond]:
-    """Returns the methods about the server and its models, by name."""
+    """Returns the methods that describe the server and its models, by name."""
     return {
         "ServerMetadata": describe_server,
         "ModelMetadata": describe_model,
@@ -148,13 +149,13 @@ def build_methods(inference: Inference) -> MethodTable:
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
     """Returns the methods that orchestrators probe.
 
-    The result maps paths to functions from request bytes to response bytes.
+    The result maps the path of each method to a function that converts request bytes to response bytes.
 
     Serve these methods with a separate engine. A server without free memory or concurrency slots is still alive, but an
-    orchestrator would restart it if a probe got no response.
+    orchestrator would restart the server if its probes got no response.
 
     Args:
-        is_ready: a function that returns whether this server accepts calls and will continue to accept calls.
+        is_ready: a function that returns whether this server accepts calls and is not about to stop.
     """
     ready, model_ready = find_class("ServerReadyResponse"), find_class("ModelReadyResponse")
     live = find_class("ServerLiveResponse")(live=True)

@@ -1,15 +1,15 @@
 """The table of models of the Open Inference Protocol, and the statistics of each model.
 
-The server accepts all inputs that the metadata of a model describe. In the metadata, an input has only one datatype and
-a fixed rank, but the server also accepts other datatypes and ranks. The attribute `properties` of a model lists the
-accepted values that the rest of the metadata cannot express.
+The server accepts all inputs that the metadata of a model describes. In the metadata, an input has only one datatype
+and a fixed rank, but the server also accepts other datatypes and ranks. The field `properties` of the metadata
+therefore lists what the other fields cannot express.
 
-The gRPC method ModelStatistics returns these statistics.
+The gRPC method ModelStatistics returns the statistics.
 
 - A request is counted once, for the model that it names, when its response or error is known. A request that does not
   name an existing model is not counted.
-- A duration begins after the request has been parsed, or with the search in the response cache. It ends when the
-  response is complete, so it includes the copy of the elements.
+- The duration of a request begins after the request has been parsed, or with the search in the response cache. The
+  duration ends when the response is complete, so it includes the time for copying the elements.
 - Each worker process counts its own requests and reports only its own counts.
 - Any thread may count requests and read the counts.
 """
@@ -47,7 +47,7 @@ class TensorSpec(NamedTuple):
         name: the name of the input or output in requests.
         datatype: the datatype in the metadata.
         data_types: all data types that requests and responses may have.
-        size: the size of the only dim in the metadata.
+        size: the size of the single dim that the input or output has in the metadata.
     """
 
     name: str
@@ -59,11 +59,11 @@ class TensorSpec(NamedTuple):
 _FLAG = TensorSpec(SPECIAL_ZERO, "BOOL", frozenset({DataType.BOOLEAN}), size=1)
 
 
-# Like operations, models are compared by identity and not by their attributes. There is only one object for each model,
-# and a hash of all its attributes would fail because `parameters` is not hashable.
+# Models are compared by identity and not by their attributes, like operations. There is only one object for each model,
+# and a hash of all attributes would fail because `parameters` is not hashable.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """A model, which offers an operation or shape inference to clients of the protocol.
+    """A model offers an operation, or shape inference, to clients of the Open Inference Protocol.
 
     Attributes:
         name: the name of the model in requests.
@@ -88,14 +88,17 @@ class Model:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """All inputs. Only the first one is required, because parameters of the same names can replace the others."""
+        """All inputs.
+
+        Only the first input is required, because parameters with the same names can replace the other inputs.
+        """
         return self.first, self.target, _FLAG
 
     @property
     def properties(self) -> dict[str, str]:
         """The properties in the metadata.
 
-        The properties describe what the inputs and outputs in the metadata cannot express.
+        They describe what the lists of inputs and outputs in the metadata cannot express.
         """
         listed = {f"parameters.{name}": text for name, text in self.parameters.items()}
         for spec in self.inputs:
@@ -125,9 +128,8 @@ def _build_reshape(operation: Operation) -> Model:
         name=operation.name,
         operation=operation,
         first=TensorSpec("data", "FP32", operation.data_types & NAMES.keys()),
-        # For each operation, the requested shape may have the data type I32, I64 or any type that the operation allows
-        # for its shape tensor. An operation without a shape tensor therefore also accepts the requested shape as an
-        # input.
+        # The requested shape may have the data type I32 or I64, or any data type that the operation allows for its
+        # shape tensor. An operation without a shape tensor therefore also accepts the requested shape as an input.
         target=TensorSpec(SHAPE, datatype, operation.shape_data_types | _TARGET_TYPES),
         output=TensorSpec("output", "FP32", operation.data_types & NAMES.keys()),
         parameters=_PARAMETERS,
@@ -193,7 +195,7 @@ class Statistics:
 
     def __init__(self) -> None:
         """Starts with all counts at zero."""
-        self._lock = threading.Lock()  # this lock is only held while the counts are changed or read
+        self._lock = threading.Lock()  # this lock is held only while the counts are changed or read
         self._counts = {name: Count() for name in MODELS}
 
     def count(self, model: str, began_ns: int, *, is_success: bool = True) -> None:

@@ -1,25 +1,28 @@
-"""Finds the raw contents in a request without parsing them, and caches response headers by the rest of the request.
+"""Finds the raw contents in a request without parsing them, and caches response headers.
 
-The key of a header is the request without its elements and its id.
+The cache key of a response header is the request without its elements and its id.
 
-`service.header_cache` is the cache for ReshapeService. That cache cannot be used for the Open Inference Protocol for
-two reasons. In this protocol, other fields may follow the elements of a request, for example the requested shape if it
-is an input. In addition, many clients send a new id with each request, and the response must repeat this id.
+`service.header_cache` is the cache for ReshapeService. The module `header_cache` cannot be used for the Open Inference
+Protocol, for two reasons. In this protocol, other fields may follow the elements of a request, for example the
+requested shape if it is an input. In addition, many clients send a new id with each request, and the response must
+repeat this id.
 
-- A cached header is used for requests that differ only in their elements and their id. Requests that use the same
-  cached header must have the same number of elements.
-- The response to a shape query, or to elements as numbers, has no raw contents, so the cache keeps the whole response.
-- A response is only cached if the id of the request comes before the elements and has less than 128 ASCII characters.
-- The cache finds the id of a request by its position. This is safe, because in an earlier request, an id was parsed at
-  the same position between the same bytes. At another position, bytes that look like an id may be part of another
-  field, such as a packed shape.
-- The memory of this cache is limited. Any thread may use the cache without a lock, as with `service.header_cache`.
-- The elements in the raw contents are never parsed or copied. The fields of a request other than its raw contents are
-  small.
-- The fields of the message may have any order, and the message may have unknown fields. When the raw contents are
-  removed from the message, all other fields keep their meaning.
-- This module cannot split a message that contains a protobuf group or an overlong varint. A message that cannot be
-  split is parsed as a whole by protobuf.
+- Requests use the same cached header if they differ only in their elements and their id, and have the same number of
+  elements.
+- If a request is a shape query or contains elements as numbers, its response repeats no raw contents of the request, so
+  the cache keeps the whole response.
+- A response is cached only if the id of the request comes before the elements, is ASCII and has less than 128
+  characters.
+- The cache finds the id of a request by its position. This is safe, because an earlier request with the same other
+  bytes was parsed, and its id was at the same position. At other positions, bytes that look like an id may be part of
+  another field, such as a packed shape.
+- The memory of this cache is limited. Any thread may use the cache without a lock, like the cache in
+  `service.header_cache`.
+- The elements in the raw contents are never parsed or copied. All other fields of a request are small.
+- The fields of the message may have any order, and the message may have unknown fields. If the raw contents are removed
+  from the message, all other fields keep their meaning.
+- This module cannot split a message that contains a protobuf group or an overlong varint. Protobuf parses such a
+  message as a whole.
 - At most `MAX_FIELDS` fields are read, and at most `find_header_limit` bytes of a message are parsed.
 """
 
@@ -39,7 +42,9 @@ _ID_HEADER_BYTES = 2  # a field with a short id begins with one byte for the tag
 
 
 class Spans(NamedTuple):
-    """The positions of the id and the elements, in which requests with the same response header may differ.
+    """The positions of the id and of the elements of a request.
+
+    Requests with the same response header may differ at these positions.
 
     Attributes:
         id_begin: the start of the field with the id.
@@ -82,7 +87,7 @@ class Hit(NamedTuple):
 
     Attributes:
         header: the bytes of the response before the elements.
-        payload: the elements of the request, which follow the header in the response.
+        payload: the elements of the request, which the response repeats after the header.
         model: the name of the model.
     """
 
@@ -95,25 +100,25 @@ class ResponseCache:
     """A cache of response headers. Any thread may use this cache."""
 
     def __init__(self) -> None:
-        """Starts empty."""
+        """Makes an empty cache."""
         # The key of a cache entry is a request without its id and its elements (`Spans.cut`). The value contains the
         # layout of the request (`Spans.find_layout`), the response header without an id, and the name of the model.
         self._responses: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
             MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES
         )
-        # `_guess` contains the positions of the parts of the last request (`Spans`). In the next request, the parts are
-        # probably at the same positions. The attribute `_guess` needs no lock, because its assignment is atomic.
+        # `_guess` contains the positions of the id and of the elements in the last request. In the next request, the
+        # positions are probably the same. The attribute `_guess` needs no lock, because its assignment is atomic.
         self._guess = Spans(0, 0, 0, 0)
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
         """Returns the cached response to `request`, or None.
 
-        By default, `spans` has the value that fits the last request.
+        By default, `spans` has the positions of the last request.
         """
         spans = spans or self._guess
         cached = self._responses[spans.cut(request)]
-        # A response is only used if the request has the same layout as the cached request, and its elements have the
-        # same size.
+        # The cached response is used only if the request has the same layout as the cached request, including the size
+        # of the elements.
         if cached is None or cached[0] != spans.find_layout(request):
             return None
         id_field = spans.find_id(request)
@@ -140,23 +145,23 @@ _MODEL_TAG = 0x0A  # the tag of `model_name`, which is field 1 (length-delimited
 MAX_FIELDS = 2048
 """The maximum number of fields of a message. A valid message has about ten fields."""
 
-# The part of a message that is parsed may be up to 1/64 as large as the largest allowed message. A message object needs
-# up to 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest
+# The part of a message that is parsed may have up to 1/64 of the size of the largest allowed message. A message object
+# needs up to 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest
 # message.
 _HEADER_SHARE = 64
 
 
 class Split(NamedTuple):
-    """A message that is split into its raw contents and the rest.
+    """A message that is split into its raw contents and its other fields.
 
     Attributes:
         size: the number of bytes of the message.
         model_name: the name of the model. If the message has this field several times, the last value counts, as in
             protobuf.
         header: the message without its raw contents.
-        raw_contents: the start and the end of each entry of the raw contents, in their order.
-        ids: the start and the end of each field with an id. A message that protobuf has written has at most one such
-            field.
+        raw_contents: the start and the end of each entry of the raw contents, in the order of the entries.
+        ids: the start and the end of each field with an id. A message that protobuf has written has at most one field
+            with an id.
     """
 
     size: int
@@ -166,11 +171,11 @@ class Split(NamedTuple):
     ids: list[tuple[int, int]]
 
     def find_spans(self) -> Spans | None:
-        """Returns the positions of the id and the elements for the response cache, or None if they are unknown.
+        """Returns the positions of the id and of the elements for the response cache, or None if they are unknown.
 
-        Shape queries and messages without raw contents have no elements here. In other messages, the longest entry of
-        the raw contents has the elements, which is nearly always true. If another entry of the raw contents is longer
-        than the elements, the response is never cached.
+        For shape queries and messages without raw contents, the result contains no elements. In all other messages,
+        this method assumes that the longest entry of the raw contents has the elements, which is nearly always true. If
+        another entry is longer than the elements, the response is not cached.
         """
         if len(self.ids) > 1 or len(self.header) > MAX_CACHED_HEADER_BYTES:
             return None
@@ -184,7 +189,7 @@ class Split(NamedTuple):
 def find_header_limit(limits: Limits) -> int:
     """Returns the number of bytes that a message may have in addition to its raw contents.
 
-    Elements that are sent as numbers are part of these bytes.
+    Elements that are sent as numbers count towards this limit.
     """
     return max(MAX_HEADER_BYTES, limits.max_output_bytes // _HEADER_SHARE)
 

@@ -1,12 +1,13 @@
-"""Reads a ModelInferRequest and checks it against the protocol. The reshape rules check the shapes later.
+"""Reads a ModelInferRequest and checks whether it follows the protocol. The reshape rules check the shapes later.
 
 - The bytes of a tensor are a view of the received message.
 - Inputs and outputs are identified by name and may have any order. The raw contents have one entry for each input, in
   the order of the inputs.
-- A request without its elements may have at most `MAX_HEADER_BYTES`, as in ReshapeService. Parsing a shape with a
-  million numbers would delay all other calls.
+- As in ReshapeService, a request may have at most `MAX_HEADER_BYTES` in addition to its elements, because parsing a
+  shape with a million numbers would delay all other calls.
 - Unknown parameters are ignored, as in Triton and KServe, because the protocol itself defines no parameters. A
-  parameter that places a tensor in shared memory is rejected, because the client would read an old result there.
+  parameter that places a tensor in shared memory is rejected. If the server ignored it, the client would read an old
+  result from the shared memory.
 """
 
 import json
@@ -58,11 +59,11 @@ class InferCall(NamedTuple):
         operation: the operation whose rules apply.
         first: the input that each request of the model must have.
         field: the path of this input in the request.
-        target: the requested shape.
+        target: the requested shape, which may contain 0 and -1.
         special_zero: the parameter or the input `special_zero`, or None if the request has neither.
         is_typed: whether elements are sent as numbers in the request, and therefore also in the response.
-        source: the input whose elements the response repeats as numbers, or None if the response contains no numbers of
-            an input.
+        source: the input whose elements the response repeats as numbers. None if the response does not repeat the
+            numbers of an input.
     """
 
     id: str
@@ -79,12 +80,15 @@ class InferCall(NamedTuple):
         """Returns the elements of an input that is a list of dims.
 
         Raises:
-            ReshapeError: the input is not such a list.
+            ReshapeError: the input is not a list of dims.
         """
         return _read_list(self.operation, self.first, limits, self.field)
 
     def rename_error(self, error: ReshapeError) -> ReshapeError:
-        """Returns an error of the rules with the names of this protocol instead of the names in ReshapeService."""
+        """Returns an error of the reshape rules.
+
+        It names the fields as in this protocol, and not as in ReshapeService.
+        """
         dims = f"{self.field}.shape" if self.model.has_data else self.model.first.name
         return _rename(error, "data.dims", dims)
 
@@ -147,7 +151,7 @@ def read_request(request: SplitRequest, limits: Limits) -> InferCall:
 
 
 def check_parameters(parameters: Mapping[str, Any], field: str) -> None:
-    """Rejects a parameter of a tensor whose effect the client would miss.
+    """Rejects parameters of an input or output that request a feature which this server does not have.
 
     Raises:
         InvalidRequestError: PARAMETER_INVALID.
@@ -159,7 +163,7 @@ def check_parameters(parameters: Mapping[str, Any], field: str) -> None:
 
 
 def _check_header(request: SplitRequest) -> None:
-    """Checks the size of a request without its elements, which may be bytes or numbers.
+    """Checks the size of a request without its elements. The elements may be bytes or numbers.
 
     Raises:
         LimitError: the reason is HEADER_TOO_LARGE.
@@ -185,7 +189,7 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
 
 
 def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any:  # noqa: ANN401 - of that kind
-    if key not in parameters:  # `in` is used, because reading a missing key of this map would create an entry
+    if key not in parameters:  # reading a missing key of a protobuf map would create an entry
         return None
     choice = parameters[key].WhichOneof("parameter_choice")
     if choice != f"{kind}_param":
@@ -303,7 +307,7 @@ def _read_list(operation: Operation, tensor: TensorView, limits: Limits, field: 
 
 
 def _check_size(tensor: TensorView, field: str) -> None:
-    """Checks the number of elements of an input. The rules reject negative dims later."""
+    """Checks the number of elements of an input. The reshape rules reject negative dims later."""
     if min(tensor.dims, default=0) < 0:
         return
     have, want, what = tensor.payload.nbytes, count_bytes(tensor.data_type, tensor.dims), "bytes"
@@ -318,13 +322,13 @@ def _check_size(tensor: TensorView, field: str) -> None:
 
 
 def _rename(error: ReshapeError, old: str, new: str) -> ReshapeError:
-    """Returns an error with the name of the dims in this protocol instead of the name in ReshapeService."""
+    """Returns an error in which the name `new` of this protocol replaces the name `old` of ReshapeService."""
     message, field = error.message.replace(old, new), error.field.replace(old, new)
     return type(error)(message, reason=error.reason, field=field, metadata=error.metadata)
 
 
 def _read_flag(tensor: TensorView | None, field: str, *, flag: bool | None) -> bool | None:
-    """Returns `special_zero` from the input and the parameter. A request may have both if they are equal."""
+    """Returns `special_zero` from the input or the parameter. A request may have both if their values are equal."""
     if tensor is None:
         return flag
     if tensor.dims not in {(), (1,)}:

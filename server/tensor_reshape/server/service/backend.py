@@ -1,9 +1,9 @@
-"""The numpy backend, which puts the elements of a tensor into a shape that the reshape rules have already determined.
+"""The numpy backend, which puts the elements of a tensor into the output shape. The reshape rules determine this shape.
 
-The server needs numpy only for tensors with strides. Importing numpy takes 80 ms and 12 MiB, and for about 30 of these
-milliseconds, the import blocks all threads. A server therefore imports numpy when the first tensor with strides
-arrives. Until then, tensors with strides are processed on worker threads, because a worker thread may wait for the
-import. A server without such tensors never imports numpy.
+The server needs numpy only for tensors with strides. Importing numpy takes 80 ms and 12 MiB of memory, and it blocks
+all threads for about 30 ms. A server therefore imports numpy when the first tensor with strides arrives. Until numpy is
+imported, worker threads process tensors with strides, because a worker thread may wait for the import. A server that
+receives no tensors with strides never imports numpy.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from tensor_reshape.wire.tensors import TensorView
 def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView:
     """Returns the elements of `data` in row-major order as a tensor with the shape `dims`.
 
-    A tensor with the shape `dims` must have as many elements as `data`. The bytes of a dense tensor are not copied,
-    because they are already in row-major order. The code never passes the output shape to numpy, because numpy would
-    reject an empty tensor with huge dims.
+    The shape `dims` must have as many elements as `data`. The bytes of a dense tensor are not copied, because they are
+    already in row-major order. This function never passes the output shape to numpy, because numpy would reject an
+    empty tensor with huge dims.
 
     Raises:
         InvalidRequestError: the received bytes do not match the layout of the tensor (see `rules.layouts`).
@@ -31,7 +31,7 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
     if size > limits.max_output_bytes:
         message = f"the output has {size} bytes; this server allows up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)
-    # Strides are None for a dense tensor, and empty for a tensor without dims, which is also dense.
+    # The strides of a dense tensor are None. The strides of a scalar are empty, and a scalar is also dense.
     if not data.strides:
         return TensorView(data.data_type, dims, None, data.payload)
     return TensorView(data.data_type, dims, None, import_gather()(data))
@@ -41,7 +41,8 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
 def import_gather() -> Callable[[TensorView], memoryview]:
     """Returns `wire.arrays.gather`. The first call takes long, because it imports numpy.
 
-    If the import fails, the error is not cached, so each call with strides tries again and reports it.
+    If the import fails, the error is not cached, so each call with strides tries the import again and reports the
+    error.
     """
     from tensor_reshape.wire.arrays import gather  # noqa: PLC0415 - the module docstring has the reason
 

@@ -1,15 +1,15 @@
-"""A cache of the response headers of ReshapeService. The header of the request is the key in the cache.
+"""A cache of the response headers of ReshapeService. The key of a response header is the header of its request.
 
 A Reshape request consists of a header and the bytes of a tensor. The response consists of another header and the same
 bytes. The response header depends only on the request header and on the number of bytes that follow. A known request
 header is therefore not parsed again.
 
-- A cached response header comes from the response to an earlier request with the same header and the same length.
-- The memory of the cache is limited. The cache of each method takes at most 10 MiB, whatever clients send. The cache of
-  each method keeps at least 10,000 headers of the usual size, which is 100 bytes or less.
-- Any thread may use the cache without a lock, because each step is an atomic operation in CPython. These steps are dict
-  operations and assignments of numbers. The cache guesses where the header of a request ends. If another thread changes
-  the guess, the worst result is a cache miss.
+- A cached response header is used if an earlier request had the same header and the same length.
+- The memory of the cache is limited. The cache of each method takes at most 10 MiB, whatever clients send. If headers
+  have the usual size, which is 100 bytes or less, each of these caches keeps at least 10,000 headers.
+- Any thread may use the cache without a lock, because each step is an atomic operation in CPython. The steps are dict
+  operations and assignments of numbers. The cache guesses at which position the header of a request ends. If another
+  thread changes the guess at the same time, the worst result is a cache miss.
 """
 
 from typing import NamedTuple
@@ -38,10 +38,9 @@ class CachedHeader(NamedTuple):
 
 
 class Lookups:
-    """The numbers of cache hits and misses. Any thread may change these numbers.
+    """Counts cache hits and misses. Any thread may change the counts.
 
-    Threads count without a lock, because CPython does not switch threads within an addition, but only at calls and
-    loops.
+    Threads count without a lock, because CPython switches threads only at calls and loops, and not within an addition.
 
     Attributes:
         hits: the number of lookups that found a response.
@@ -51,7 +50,7 @@ class Lookups:
     __slots__ = ("hits", "misses")
 
     def __init__(self) -> None:
-        """Starts at zero."""
+        """Sets both counts to zero."""
         self.hits = self.misses = 0
 
 
@@ -59,11 +58,11 @@ class HeaderCache:
     """The cached response headers of one method. Any thread may use this object."""
 
     def __init__(self) -> None:
-        """Starts empty."""
+        """Makes an empty cache."""
         self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_HEADER_BYTES)
         # This attribute is a guess of the position at which the header of the next request ends. Many requests of a
-        # client have equal headers, so the guess is the position at which the last header ended. If the guess is
-        # right, the end of the header does not have to be searched.
+        # client have equal headers, so the guess is the position at which the last header ended. If the guess is right,
+        # the cache does not have to search for the end of the header.
         self._guess = 0
 
     def find(self, request: bytes) -> CachedHeader | None:

@@ -1,4 +1,4 @@
-"""The kinds of methods that a server has, described as data for the network layers, and the kinds of long work."""
+"""Describes the methods of a server as data for the network layers, and defines the kinds of long work."""
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
@@ -61,7 +61,7 @@ def always(work: Work) -> FindWork:
 
 
 def decline_light_work(_raw: bytes) -> None:
-    """Returns None, so that a worker thread processes every message."""
+    """Returns None, so that worker threads process all messages of the method."""
 
 
 IsOver = Callable[[], bool]
@@ -69,14 +69,13 @@ IsOver = Callable[[], bool]
 
 
 class UnaryMethod(NamedTuple):
-    """A unary method over serialized messages.
+    """A unary method as functions from serialized requests to serialized responses.
 
     Attributes:
         name: the full method path.
-        respond: the function that returns the response. During long work, this function checks whether the call is
-            over.
+        respond: the function that returns the response. The function stops long work if the call is over.
         respond_light: a function that returns the same response, or None if the work would take long. The default
-            always returns None.
+            function always returns None.
         find_work: the function that returns the kind of work for a message that needs a worker thread.
     """
 
@@ -97,7 +96,7 @@ def limit_header(respond: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def build_light_method(name: str, respond: Callable[[bytes], bytes]) -> UnaryMethod:
-    """Returns a method that accepts only short messages and responds at once, on the receiving thread."""
+    """Returns a method that accepts only short messages. The receiving thread itself processes these messages."""
     respond_light = limit_header(respond)
     return UnaryMethod(name, lambda raw, _is_over: respond_light(raw), respond_light)
 
@@ -107,8 +106,8 @@ class Estimate(NamedTuple):
 
     Attributes:
         takes_long: whether a worker thread must process the message, because the processing takes long.
-        needed_bytes: the memory for the processing, in addition to the memory that the call has already reserved. None
-            means as much memory as for the largest message.
+        needed_bytes: the number of bytes needed to process the message, in addition to the memory that the call has
+            already reserved. None stands for the number of bytes that the largest message needs.
     """
 
     takes_long: bool
@@ -116,10 +115,13 @@ class Estimate(NamedTuple):
 
 
 class Session(Protocol):
-    """One call of a streaming method. A session processes the messages of the client and yields the responses."""
+    """The session of one streaming call. A session processes the messages of the client and yields the responses."""
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Processes a message and yields its responses. A `ReshapeError` ends the stream."""
+        """Processes a message and yields its responses.
+
+        If this raises a `ReshapeError`, the stream ends with the error.
+        """
 
     def estimate(self, raw: bytes) -> Estimate:
         """Returns the estimated cost of a message, before `receive` processes the message."""
@@ -129,7 +131,10 @@ class Session(Protocol):
         """Whether no tensor has begun, or the last tensor is complete."""
 
     def finish(self) -> None:
-        """Handles the end of the client's messages. A `ReshapeError` ends the call with this error."""
+        """Ends the session after the client's last message.
+
+        If this raises a `ReshapeError`, the call ends with the error.
+        """
 
 
 class StreamMethod(NamedTuple):
@@ -148,17 +153,20 @@ class StreamMethod(NamedTuple):
 
 
 class Watch(Protocol):
-    """One call that sends updates until the client ends the call."""
+    """The watch of one call, which sends updates until the client ends the call."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the call will send no more updates."""
+        """Whether the watch will send no more updates."""
 
     def find_update(self) -> bytes | None:
-        """Returns the message to send now, or None. Two threads never call this method at the same time."""
+        """Returns the message to send now, or None if there is no update.
+
+        Only one thread at a time calls this method.
+        """
 
     def close(self) -> None:
-        """Ends the notifications."""
+        """Ends the notifications of this watch."""
 
 
 class WatchMethod(NamedTuple):
@@ -166,9 +174,10 @@ class WatchMethod(NamedTuple):
 
     Attributes:
         name: the full method path.
-        open: the function that starts a call. Its arguments are the request, a function that any thread may call when
-            there may be an update, and the address of the client with the name of its connection. A `ReshapeError` ends
-            the call.
+        open: the function that starts a watch. Its first argument is the request message. Its second argument is a
+            function that any thread may call when there may be an update. Its third argument is the pair of the
+            client's address and the name of the connection. If `open` raises a `ReshapeError`, the call ends with the
+            error.
     """
 
     name: str

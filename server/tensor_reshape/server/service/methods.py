@@ -1,13 +1,15 @@
-"""The class `ReshapeService`, which executes parsed queries and calls, and the API's methods over serialized messages.
+"""The class `ReshapeService` executes parsed queries and calls.
+
+It also has the methods of the API for serialized messages.
 
 - The arguments and results of `infer`, `infer_light` and `reshape` are Python objects, not bytes. The messages of
-  ReshapeService and of the package `oip` are decoded to these objects.
-- Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. The
-  service raises a `ReshapeError` for a wrong request. Any other exception is a bug.
-- The service itself does not use threads. Its caller supplies a lock (`Turns`) and the function `is_over`, which
-  returns whether the call is over.
-- All batches share one lock, and all single queries share another lock. So a single query never waits for a batch.
-  The methods for light requests take no lock.
+  ReshapeService and of the package `oip` are decoded to the same classes.
+- Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. If a
+  request is wrong, the method raises a `ReshapeError`. Any other exception is a bug.
+- The class itself does not use threads. The code that uses it supplies a lock (`Turns`), and for each call a function
+  `is_over`, which returns whether the call is over.
+- All batches share one lock, and all single queries share another lock, so a single query never waits for a batch. The
+  methods for light requests take no lock.
 - A response depends only on its request and not on earlier requests. A cached response therefore stays valid.
 """
 
@@ -74,7 +76,7 @@ _LIGHT_BATCH_ITEMS = 16
 """The limits of a batch that the receiving thread executes. The most expensive batch takes about 2 ms."""
 
 _RUN_ITEMS = 256
-"""The number of batch items that are processed together. All these items are decoded, then solved, and then encoded."""
+"""The number of batch items that are processed together. All of them are decoded, then solved, and then encoded."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -91,7 +93,7 @@ class Turns(Protocol):
         """Releases the lock."""
 
     def give_way(self) -> None:
-        """If this thread has held the lock for long, passes the lock to a waiting thread, and waits for it again."""
+        """If this thread has held the lock for long, passes it to a waiting thread, and waits to get it back."""
 
 
 class _NoTurns:
@@ -108,15 +110,15 @@ class _NoTurns:
 
 
 def _log_bug(bug: Exception) -> None:
-    """Logs a bug of a batch item. The log writes only a few records of one kind in a second."""
+    """Logs a bug that a batch item caused. The log writes only a few records of one kind in a second."""
     _LOGGER.error("bug", exc_info=bug, extra={"method": BATCH_INFER_SHAPE.path})
 
 
 class ReshapeService:
-    """Executes parsed queries and calls, and the methods of the API over serialized messages.
+    """Executes parsed queries and calls, and the serialized requests of all methods of the API.
 
     Attributes:
-        lookups: the numbers of hits and misses of the caches for headers and for queries.
+        lookups: the numbers of hits and misses in the header caches and in the query cache.
     """
 
     def __init__(
@@ -129,20 +131,20 @@ class ReshapeService:
         Args:
             limits: the limits of requests and responses.
             backend: the function that moves the elements of a tensor.
-            make_turns: a function that makes a lock. Threads hold the lock while they compute. The default lock does
-                nothing, for programs with one thread.
+            make_turns: a function that makes a lock, which threads hold while they compute shapes. The default lock
+                does nothing, and is for programs with one thread.
         """
         self._limits = limits
         self._backend = backend
         self.lookups = Lookups()
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
-        # Queries and batches have separate locks, because a query takes some milliseconds at most and a batch may take
+        # Queries and batches have separate locks, because a query takes at most some milliseconds, but a batch may take
         # seconds.
         self._query_turns, self._batch_turns = make_turns(), make_turns()
         # without this cache, a batch of ten queries takes 0.1 to 0.2 ms longer
         self._item_results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_RESULT_BYTES)
-        # Compute graphs repeat their queries. A query with a cached result takes less than 1 us, and one of known dims
-        # without the cache takes 27 us.
+        # Programs that process compute graphs repeat their queries. A query takes less than 1 us if its result is
+        # cached. Without the cache, a query with known dims takes 27 us.
         self._results: RecentCache[bytes, bytes] = RecentCache(MAX_CACHE_BYTES, MAX_CACHED_RESULT_BYTES)
 
     @property
@@ -161,7 +163,7 @@ class ReshapeService:
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Executes a StaticReshape, DynamicReshape or Reshape request.
 
-        Executing such a request takes so little time that `is_over` is not checked.
+        This takes so little time that `is_over` is not checked.
         """
         del is_over
         response, parts = self._find_cached(operation, request)
@@ -196,7 +198,7 @@ class ReshapeService:
         return self._find_result(request) or self.infer(read, write, is_over)
 
     def infer_shape_light(self, request: bytes) -> bytes | None:
-        """Returns the response if it is cached, or if the query is short and needs no search. Otherwise returns None.
+        """Returns the response to a query that is cached, or that is short and needs no search. Otherwise returns None.
 
         Raises:
             ReshapeError: the query is rejected.
@@ -210,7 +212,7 @@ class ReshapeService:
     def infer(
         self, read: Callable[[], ShapeRequest], write: Callable[[ShapeAnswer], Encoded], is_over: IsOver
     ) -> Encoded:
-        """Executes a query. The calling thread holds the lock of the queries.
+        """Executes a query, while the calling thread holds the lock for queries.
 
         Args:
             read: a function that returns the query.
@@ -236,7 +238,7 @@ class ReshapeService:
         return begun if isinstance(begun, ShapeAnswer) else None
 
     def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Returns the response to BatchInferShape. After each time slice of this batch, other batches get a time slice.
+        """Returns the response to BatchInferShape. Batches that run at the same time take turns, each for a time slice.
 
         Raises:
             InvalidRequestError: MESSAGE_MALFORMED.
@@ -261,7 +263,7 @@ class ReshapeService:
         items = batches.decode_batch_request(request)
         if len(items) > _LIGHT_BATCH_ITEMS:
             return None
-        # no error is reported here, because `infer_batch` repeats the work and reports the bug
+        # exceptions are ignored here, because `infer_batch` repeats the work and reports them
         with suppress(Exception):
             results = list[bytes]()
             for item in items:
@@ -269,7 +271,7 @@ class ReshapeService:
                 if result is None:
                     return None
                 results.append(result)
-            # if the results are too large, `infer_batch` replaces the last ones by errors
+            # if the results are too large, `infer_batch` replaces the last results by errors
             if sum(map(len, results)) <= self._limits.max_output_bytes:
                 return batches.join_items(results)
         return None
@@ -320,15 +322,15 @@ class ReshapeService:
         if cached is None:
             return None, parts
         self.lookups.hits += 1
-        # `join` copies the bytes of the tensor from a view of the request, so they are copied only once.
+        # `join` copies the bytes of the tensor directly from a view of the request, so the bytes are copied only once.
         return b"".join((cached.header, memoryview(request)[cached.start :])), parts
 
     def _reshape(self, operation: Operation, request: bytes, parts: Parts | None, call: ReshapeCall) -> bytes:
         self.lookups.misses += 1
         output = self.reshape(call)
         header = encode_response_header(output.data_type, output.dims, output.payload.nbytes)
-        # The response header can be cached if the bytes after the request header are the same as the bytes after the
-        # response header.
+        # The response header can be cached if the bytes that follow it are exactly the bytes that follow the request
+        # header.
         begin = parts.payload if parts else len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
             self._headers[operation].add(request, begin, header)
@@ -336,15 +338,15 @@ class ReshapeService:
 
 
 def _share(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
-    """Yields the items of `made` while the client waits. Between items, other threads can take the lock.
+    """Yields the items of `made` while the client waits.
 
-    The items are made in groups of `_RUN_ITEMS`, because decoding, solving and encoding JSON item by item takes a sixth
-    longer.
+    Between items, other threads can take the lock. The items are made in groups of `_RUN_ITEMS`. To decode, solve and
+    encode JSON separately for each item would take a sixth longer.
     """
     checked = _check_each(made, is_over, turns)
     while run := list(islice(checked, _RUN_ITEMS)):
         for item in run:
-            turns.give_way()  # the code that received the last item may have held the lock for a long time
+            turns.give_way()  # the code that uses the previous item may have held the lock for a long time
             yield item
 
 
@@ -362,7 +364,7 @@ def _check_awaited(is_over: IsOver) -> None:
 
 
 def build_info_method(info: ServerInfo) -> UnaryMethod:
-    """Returns the method ServerInfo. The response of ServerInfo is serialized once, when the server starts."""
+    """Returns the method ServerInfo, whose response is serialized only once, when the server starts."""
     response = encode_server_info(info)
 
     def respond(request: bytes) -> bytes:

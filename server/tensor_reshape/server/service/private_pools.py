@@ -1,10 +1,10 @@
-"""Loads messages of other projects into descriptor pools of their own.
+"""Loads protobuf messages that other projects define into separate descriptor pools.
 
-- Protobuf's default pool allows each name only once. Other packages of a process (tritonclient, kserve,
-  grpcio-health-checking) register the same names there. If this server also registered them, the second import in a
-  process would raise TypeError.
-- Generated modules would reject a protobuf that is older than their generator. A descriptor file works with every
-  protobuf.
+- Protobuf's default pool allows each name only once. Other packages in the process (tritonclient, kserve,
+  grpcio-health-checking) register the same names in the default pool. If this server also registered these names, the
+  second import in a process would raise TypeError.
+- Generated Python modules reject a protobuf release that is older than their generator. A file with descriptors works
+  with every release of protobuf.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 class PrivatePool:
-    """The services and message classes of a `.proto` file without imports.
+    """The services and message classes of a `.proto` file that imports no other file.
 
-    The pool keeps all message classes, including those of nested messages, and must itself be kept until the process
-    ends. Otherwise protobuf would create a message class on demand, and the garbage collector would delete the class
-    when no message uses it. The garbage collector clears such classes while other threads run. If a thread then creates
+    The pool keeps all message classes, including the classes of nested messages. Keep the pool itself until the process
+    ends. Otherwise, protobuf would create a message class on demand, and the garbage collector would delete the class
+    when no message uses it. The garbage collector may clear the class while other threads run. If a thread then creates
     a message of a half-cleared class, the process crashes (SIGSEGV, protobuf 7.36).
     """
 

@@ -1,9 +1,9 @@
 """A StreamReshape call as a state machine, which turns request messages into response messages without I/O.
 
-The chunks of a dense tensor are sent back one by one and not kept. The chunks of a tensor with strides are collected,
-and its elements are put into row-major order when all chunks have arrived. The session checks only then whether
-elements of the tensor overlap. Therefore the cost of processing a header depends only on its size, whatever its strides
-are.
+The session sends back each chunk of a dense tensor at once and does not keep it. If a tensor has strides, the session
+collects its chunks, and puts its elements into row-major order when all chunks have arrived. Only then does the session
+check whether elements of the tensor overlap. The cost of processing a header therefore depends only on the size of the
+header, whatever the strides are.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,12 +48,13 @@ class StreamSession:
         """
         self._limits = limits
         self._hold = hold
-        # the current tensor and its output, both without bytes; between two tensors, those of the previous tensor
+        # The current tensor and its output, both without their bytes. After a tensor is complete, these attributes keep
+        # it until the next tensor begins.
         self._data = self._output = _NO_TENSOR
         self._size = 0  # the size of the tensor in bytes, according to its header
-        # The number of received bytes of the tensor, which equals `_size` when the tensor is complete.
+        # The number of bytes of the tensor that have arrived. It equals `_size` when the tensor is complete.
         self._received = 0
-        # the last message that `estimate` has received, and its content, if `receive` has not used it yet
+        # the last message that `estimate` has decoded, and its content, until `receive` uses them
         self._found: tuple[bytes, ReshapeCall | Chunk | None] = (b"", None)
         self.collected: bytearray | None = None
 
@@ -61,7 +62,7 @@ class StreamSession:
         """Processes a message and yields its responses.
 
         Raises:
-            ReshapeError: the error that ends the stream.
+            ReshapeError: the stream ends with this error.
         """
         (estimated, message), self._found = self._found, (b"", None)
         if message is None or estimated is not raw:
@@ -74,8 +75,8 @@ class StreamSession:
     def estimate(self, raw: bytes) -> Estimate:
         """Returns the estimated cost of a message.
 
-        A chunk of a tensor with strides needs no more memory, because memory for the tensor was reserved when its
-        header arrived.
+        A chunk of a tensor with strides needs no additional memory, because memory for the whole tensor was reserved
+        when its header arrived.
         """
         if self.collected is not None:
             return Estimate(takes_long=True, needed_bytes=0)
@@ -94,7 +95,7 @@ class StreamSession:
         return self._received == self._size
 
     def finish(self) -> None:
-        """Handles the end of the client's messages.
+        """Ends the session after the client's last message.
 
         Raises:
             InvalidRequestError: DATA_SIZE_MISMATCH if the last tensor is incomplete.

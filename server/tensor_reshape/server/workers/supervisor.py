@@ -1,10 +1,12 @@
 """The supervisor, which starts the workers, replaces workers that end or hang, and stops all workers.
 
-- It serves no calls and does not import grpc, so calls cannot affect it, and it needs a third of a worker's memory.
-- It binds each port of the workers without listening, and serves only the port of metrics. A port therefore stays
-  reserved while no worker runs, and only processes of the same user can share the port.
-- The standard input of a worker is a socket. The worker receives its configuration, and a byte if it must end running
-  calls. It sends heartbeats, or the reason why it cannot serve, and ends its side of the socket when it starts to stop.
+- The supervisor serves no calls and does not import grpc. Calls therefore cannot affect it, and it needs only a third
+  of the memory of a worker.
+- The supervisor binds each port of the workers without listening. A port therefore stays reserved while no worker runs,
+  and only processes of the same user can share the port. The supervisor itself serves only the metrics.
+- The standard input of a worker is a socket. The supervisor sends the configuration to the worker, and later a byte if
+  the worker must end its running calls. The worker sends heartbeats, or the reason why it cannot serve. When the worker
+  starts to stop, it shuts down its sending direction of the socket.
 """
 
 import logging
@@ -26,51 +28,61 @@ from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.startup_log import announce
 
 BEAT = b"\0"  # a heartbeat
-START_SECONDS = 60.0  # time until the first heartbeat. On busy machines, the imports of a worker take seconds.
+START_SECONDS = 60.0  # longest time until the first heartbeat, because imports can take seconds on a busy machine
 HANG_SECONDS = 10.0  # time without heartbeats after which a serving worker is killed
-STOP_MARGIN_SECONDS = 3.0  # time of a worker to stop after the drain and grace periods
-STABLE_SECONDS = 10.0  # a worker that ends after a shorter time than this has ended early
-MAX_DELAY_SECONDS = 10.0  # the longest delay before the next start
+STOP_MARGIN_SECONDS = 3.0  # time that a worker has to stop after the drain and grace periods
+STABLE_SECONDS = 10.0  # a worker that has run for this time is started again without delay
+MAX_DELAY_SECONDS = 10.0  # the longest delay before a worker is started again
 
-_COMMAND = (sys.executable, "-P", "-m", "tensor_reshape.server.workers.worker")  # -P ignores the working directory
-_TICK_SECONDS = 1.0  # the longest time between two looks at the heartbeats
+# With the option -P, Python imports nothing from the working directory.
+_COMMAND = (sys.executable, "-P", "-m", "tensor_reshape.server.workers.worker")
+_TICK_SECONDS = 1.0  # the longest time between two checks of the heartbeats
 _LOGGER = logging.getLogger(__name__)
 
 
 class Worker:
-    """A worker, which has one process at a time. The process is not a fork, which would copy the locks of threads."""
+    """A worker, which has one process at a time.
+
+    The process is a new Python process, because a fork would copy locks that other threads hold.
+    """
 
     def __init__(self, number: int, config: Config, command: Sequence[str] = _COMMAND) -> None:
         """Creates a worker without a process."""
-        self.number, self._config, self._command = number, config, command  # metrics and logs have the number
-        self.counters: int | None = None  # the descriptor of the memory for metrics
+        self.number, self._config, self._command = number, config, command  # metrics and logs contain the number
+        self.counters: int | None = None  # the file descriptor of the shared memory for metrics, if there is one
         self.serves = False  # whether the process has sent a heartbeat and is not stopping
         self.reason = ""  # why the last process could not serve
-        self.starts = self.hangs = 0  # how many starts were attempted, and how many serving processes fell silent
+        self.starts = self.hangs = 0  # attempted starts, and processes that stopped sending heartbeats
         self._is_asked = False  # whether the supervisor has asked the worker to stop
-        self._is_stopping = False  # whether the process starts to stop, so that running calls may delay its heartbeats
+        self._is_stopping = False  # whether the process has begun to stop, so that no heartbeats are expected
         self._stop_seconds = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
         self._process: subprocess.Popen[bytes] | None = None
-        # The next process is started, or the current one is killed, at the time `due`.
+        # If no process runs at the time `due`, the next process is started. Otherwise the running process is killed
+        # then.
         self.due = self._started_at = self._delay = 0.0
 
     @property
     def pid(self) -> int | None:
         """The process identifier, or None if no process runs."""
-        process = self._process  # the threads for metrics read it while the supervisor replaces it
+        process = self._process  # the threads for metrics read `_process` while the supervisor replaces it
         return process.pid if process else None
 
     def advance(self, now: float) -> bool:
-        """Starts a process, or reads its messages and kills it if they are overdue. Returns whether it has ended."""
+        """Starts a process if none runs.
+
+        Otherwise reads the messages of the process, and kills it if a message is overdue. Returns whether the process
+        has ended.
+        """
         if self._process is None:
             if now >= self.due:
                 self._start(now)
             return False
         code = self._process.poll()
-        # Messages are read before the time is checked, because a heartbeat in the socket has arrived in time.
+        # Messages are read before the time is checked, because a heartbeat that is already in the socket has arrived in
+        # time.
         self._read_messages(now)
         if code is not None:
-            if not self.reason:  # the supervisor reports the reason
+            if not self.reason:  # if there is a reason, the supervisor reports it
                 self._log(logging.INFO if self._is_asked else logging.ERROR, "worker ended", code=code)
             self.close()
             self._delay_start(now)
@@ -78,20 +90,23 @@ class Worker:
             state = "stopping" if self._is_stopping else "serving" if self.serves else "starting"
             self._log(logging.ERROR, "worker hangs", state=state)
             self.hangs += self.serves
-            self._await_end(math.inf)  # nothing else than SIGKILL can end the process
+            self._await_end(math.inf)  # no further deadline is needed after SIGKILL
             self._process.kill()
         return code is not None
 
     def register(self, poll: "select.poll") -> None:
-        """Registers the messages to wait for. A heartbeat of a serving process needs no reaction at once."""
+        """Registers the events that the supervisor waits for.
+
+        It does not wait for the heartbeats of a serving process.
+        """
         if self._process is not None and not self._is_stopping:
             poll.register(self._channel, select.POLLRDHUP if self.serves else select.POLLIN)
 
     def stop(self, now: float, *, hurries: bool) -> None:
-        """Stops the process, if any, gracefully, or makes a stopping process end its running calls at once."""
+        """Stops the process gracefully. If `hurries` is true, makes the process end its running calls at once."""
         self._is_asked = True
         if self._process is not None and hurries:
-            with suppress(OSError):  # the process has ended
+            with suppress(OSError):  # `send` fails if the process has ended
                 self._channel.send(b"h", socket.MSG_DONTWAIT)
             self.due = min(self.due, now + STOP_MARGIN_SECONDS)
         elif self._process is not None:
@@ -99,7 +114,7 @@ class Worker:
             self._process.terminate()
 
     def close(self) -> None:
-        """Kills the process, if any, and waits for its end."""
+        """Kills the process and waits for its end. Does nothing if no process runs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -116,7 +131,8 @@ class Worker:
         try:
             with ExitStack() as opened:
                 self._channel, theirs = map(opened.enter_context, socket.socketpair())
-                # This does not wait, because the socket holds 100 KB or more, and a configuration has a few KB.
+                # `sendall` does not wait here, because the socket can buffer at least 100 KB, and a configuration has a
+                # few KB.
                 self._channel.sendall(pickle.dumps((self.number, self._config, self.counters, self._stop_seconds)))
                 self._process = subprocess.Popen(  # noqa: S603 - a fixed command
                     self._command,
@@ -139,7 +155,7 @@ class Worker:
     def _read_messages(self, now: float) -> None:
         try:
             messages = self._channel.recv(1 << 16, socket.MSG_DONTWAIT)
-        except OSError:  # No message has arrived. Or the process has ended before it has read its last message.
+        except OSError:  # no message has arrived, or the process ended before it read its last message
             return
         if reason := messages.strip(BEAT):
             self.reason = reason.decode(errors="replace")
@@ -155,7 +171,7 @@ class Worker:
 
 
 def supervise(config: Config) -> None:
-    """Serves with several processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
+    """Serves with several processes until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls at once.
 
     The environment variables that the workers inherit must already select gRPC's I/O engine.
     """
@@ -188,7 +204,7 @@ def supervise(config: Config) -> None:
 
 
 def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
-    """Runs the workers until a signal, and calls `announce` when all of them serve for the first time."""
+    """Runs the workers until a stop signal arrives. Calls `announce` when all workers serve for the first time."""
     has_served, is_stopping, now = False, False, 0.0
     before = time.monotonic()
     with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:  # SIGCHLD reports that a process has ended
@@ -197,7 +213,8 @@ def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
             for worker in [] if is_stopping else ended:
                 if not has_served or (worker.reason and not any(other.serves for other in workers)):
                     raise ConfigError(worker.reason or "a worker ended during the start. See the log for the cause")
-                if worker.reason:  # for example, a new certificate is invalid, and other workers use the previous one
+                # For example, a new certificate is invalid, and the other workers still use the previous certificate.
+                if worker.reason:
                     _LOGGER.error("worker cannot be started", extra={"reason": worker.reason})
             if not has_served and all(worker.serves for worker in workers):
                 has_served = True
@@ -208,8 +225,8 @@ def run(workers: Sequence[Worker], announce: Callable[[], None]) -> None:
                 worker.register(poll)
             wait_seconds = max(0.0, min(_TICK_SECONDS, *(worker.due - now for worker in current)))
             ready = dict(poll.poll(1000 * wait_seconds))
-            # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The
-            # clock therefore advances by at most a second more than the wait, so that these workers are not killed.
+            # If the supervisor was suspended, the workers were probably also suspended and sent no heartbeats. The time
+            # `now` therefore advances by at most a second more than the wait, so that these workers are not killed.
             later = time.monotonic()
             now, before = now + min(later - before, wait_seconds + 1.0), later
             for number in os.read(signals, 64) if signals in ready else b"":

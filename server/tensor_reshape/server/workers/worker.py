@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 
 
 def work(supervisor: socket.socket) -> None:
-    """Serves until SIGTERM or the end of the supervisor, to which the socket leads."""
-    with supervisor.makefile("rb", buffering=0) as source:  # without a buffer, because later messages must stay there
+    """Serves until SIGTERM arrives or the supervisor ends. The socket connects this process with the supervisor."""
+    # Without a buffer, later messages stay in the socket.
+    with supervisor.makefile("rb", buffering=0) as source:
         number, config, descriptor, stop_seconds = pickle.load(source)  # noqa: S301 - from the supervisor
-    # A service manager may send SIGTERM and SIGHUP to all processes, in addition to the SIGTERM of the supervisor.
+    # The supervisor sends SIGTERM. A service manager may also send SIGTERM and SIGHUP to all processes.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     configure_logs(config.log_format, config.log_level)
     make_record = logging.getLogRecordFactory()
 
     def make_labelled(*args: object, **kwargs: object) -> logging.LogRecord:
         record = make_record(*args, **kwargs)
-        record.worker = number  # all workers write to the same stderr
+        record.worker = number  # the records need the number, because all workers write to the same stderr
         return record
 
     logging.setLogRecordFactory(make_labelled)
@@ -41,19 +42,20 @@ def work(supervisor: socket.socket) -> None:
         counters = None if descriptor is None else SharedCounters(list_methods(), descriptor)
         _serve(supervisor, _build_server(config, counters), stop_seconds)
     except ConfigError as error:
-        with suppress(OSError):  # the supervisor has ended
+        with suppress(OSError):  # `sendall` fails if the supervisor has ended
             supervisor.sendall(str(error).encode())
         sys.exit(1)
 
 
 def _serve(supervisor: socket.socket, server: "HttpServer | Runner", stop_seconds: float) -> None:
     def beat() -> None:
-        # The supervisor has ended, or it is suspended and the socket is full, or this worker stops.
+        # `send` fails if the supervisor has ended, if it is suspended and the socket is full, or if this worker is
+        # stopping.
         with suppress(OSError):
             supervisor.send(BEAT, socket.MSG_DONTWAIT)
 
     def await_hurry(hurry: threading.Event) -> None:
-        with suppress(OSError):  # the supervisor has ended without reading the last heartbeat
+        with suppress(OSError):  # `recv` fails if the supervisor has ended without reading the last heartbeat
             while supervisor.recv(1):
                 hurry.set()
         # The supervisor has ended. If this worker does not stop in time, the signal SIGALRM ends it.
@@ -62,11 +64,12 @@ def _serve(supervisor: socket.socket, server: "HttpServer | Runner", stop_second
     with catch_signals((signal.SIGTERM,)) as signals:
         server.beat(beat)
         server.start()
-        # Only a stopping worker receives a message. If the socket becomes readable before, the supervisor has ended.
+        # Only a stopping worker receives a message. This worker is not stopping yet, so if the socket becomes readable,
+        # the supervisor has ended.
         ready, _, _ = select.select([signals, supervisor.fileno()], [], [])
         supervisor.shutdown(socket.SHUT_WR)  # from now on, the supervisor expects no heartbeats
         stop(server.stop, "SIGTERM" if signals in ready else "the supervisor has ended", await_hurry)
-    ignore_signals(STOP_SIGNALS)  # the supervisor may send further signals
+    ignore_signals(STOP_SIGNALS)  # further stop signals must not interrupt the end of this process
 
 
 def _build_server(config: Config, counters: SharedCounters | None) -> "HttpServer | Runner":
