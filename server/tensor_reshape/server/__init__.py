@@ -3,9 +3,9 @@
 The server needs the extra `[server]`.
 
 The server uses threads instead of asyncio. Threads are as fast as asyncio for one client, and faster for large unary
-messages. Copying a tensor with strides may take hundreds of milliseconds, which would block an event loop. Requests
-arrive as bytes. If a request has the usual encoding, its elements are not copied from these bytes until one `join`
-creates the response.
+messages. Copying a tensor with strides may take hundreds of milliseconds, which would block an event loop. gRPC's core
+passes each request to the server as bytes. If a request has the usual protobuf encoding, the server copies its tensor
+elements only once, when `bytes.join` creates the response.
 
 The packages and modules of the server form these layers, from top to bottom.
 
@@ -14,5 +14,6 @@ The packages and modules of the server form these layers, from top to bottom.
 - The package `engine` is the admission control, which decides when a call may continue.
 - The package `service` computes the response of a call.
 
-The package `process` supports these layers. It has the listeners, logs, threads and limits of one process.
+The package `process` supports these layers. It contains the code for the listeners, logs, threads and resource limits
+of one process.
 """

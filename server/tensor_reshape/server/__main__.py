@@ -34,8 +34,8 @@ from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
 
-# Other modules import the packages of the extra `[server]` only when they need them. They are looked for here, so that
-# the command reports at once that the extra is not installed.
+# Other modules import the packages of the extra `[server]` only when they need these packages. This loop looks for the
+# packages, so that the command reports at once if the extra is not installed.
 for _package in ("prometheus_client", "pythonjsonlogger"):
     if find_spec(_package) is None:
         raise ModuleNotFoundError(f"No module named '{_package}'", name=_package)
@@ -62,7 +62,7 @@ def serve(*, check_config: bool, **values: Any) -> None:
     You can set every option in the environment, for example --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag overrides
     its variable. A SIZE is a whole number of bytes, KiB, MiB, GiB or TiB, for example 64MiB.
     """
-    # With a wrong package, an import would fail, perhaps only in the workers.
+    # If the installed release of a package is not supported, a later import would fail, perhaps only in the workers.
     if unmet := describe_unmet_requirements():
         raise click.ClickException(unmet)
     try:
@@ -78,12 +78,12 @@ def serve(*, check_config: bool, **values: Any) -> None:
 
 
 def _choose_failure(faults: Sequence[ConfigError]) -> type[click.ClickException]:
-    """Returns the kind of error, which determines the exit code. For a wrong setting, it is a usage error."""
+    """Returns the class of the error to raise, which determines the exit code. A wrong setting is a usage error."""
     return click.UsageError if any(isinstance(fault, SettingsError) for fault in faults) else click.ClickException
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints each fault on a line, and exits with the status that a start would have.
+    """Prints each fault on its own line, and exits with the status with which the server itself would fail to start.
 
     If nothing is wrong, prints that the configuration is valid.
     """
@@ -104,7 +104,9 @@ def _check(values: dict[str, Any]) -> None:
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[ConfigError]:
-    """Yields faults in files, addresses and other resources of the system. The same fault may be yielded twice.
+    """Yields faults of the files, addresses and other system resources in the configuration.
+
+    A fault may be yielded twice.
 
     - Each file and address is checked separately, so one fault does not hide another fault.
     - The check also creates a whole server on a spare address, without starting the server. Creating the server finds
@@ -115,8 +117,8 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
     - The check leaves no files or sockets, and clients cannot connect during the check.
 
     Args:
-        settings: the values of the settings. Each value must be within the bounds of its setting.
-        config: the configuration, or None if the values conflict.
+        settings: the value of each setting, by the setting's name. Each value must be within the bounds of its setting.
+        config: the configuration that these values make, or None if the values conflict.
     """
     # These modules import grpc.
     from tensor_reshape.server.http import import_server  # noqa: PLC0415
@@ -130,7 +132,7 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
 
         Application(config).end()
 
-    attempts: list[Callable[[], object]] = []  # in the order of the options
+    attempts: list[Callable[[], object]] = []  # the checks, in the order of the options
     if settings["http_listen"]:
         attempts.append(import_server)
     certificate, key = settings["tls_certificate"], settings["tls_key"]
@@ -160,7 +162,7 @@ def _prepare_libraries(values: Mapping[str, Any]) -> None:
 
     - One variable selects the I/O engine of gRPC's core.
     - The log of gRPC's core is off by default, because its lines have another format and clients can cause any number
-      of them. A thread that writes a log line would wait for the process that reads the log.
+      of lines. In addition, a thread of gRPC that writes a log line waits if the program that reads the log is slow.
     - numpy's linear algebra uses one thread instead of one thread for each processor, because the server does not need
       linear algebra.
     """
@@ -194,7 +196,7 @@ def _serve(settings: dict[str, Any]) -> None:
 def is_instrumented() -> bool:
     """Whether a tracing tool has replaced the function `grpc.server` in this process.
 
-    The tool then expects each server to use its function, but this server does not call `grpc.server`.
+    Such a tool traces only servers that are created with `grpc.server`, but this server does not call that function.
     """
     grpc = sys.modules.get("grpc")
     return grpc is not None and (inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc")

@@ -1,15 +1,15 @@
-"""The settings of the server, each of which is declared once, and the configuration, which checks them together.
+"""Declares each setting of the server once, and defines the class `Config`, which checks all values together.
 
-- A setting is a field of a dataclass for its group. The field has the name, the type and the default of the setting,
-  and `declare` adds its help text and bounds. The flags, `--help`, the environment variables, the validation and the
-  table in the documentation are all generated from these declarations.
+- A setting is a field of a dataclass, and each dataclass has one group of settings. The field has the name, the type
+  and the default of the setting, and `declare` adds its help text and bounds. The flags, `--help`, the environment
+  variables, the validation and the table in the documentation are all generated from these declarations.
 - The name of a setting ends with its unit, `_bytes` or `_seconds`. A number without a unit is a count or a fraction.
 - If a new setting limits the reshape rules, also add it to `Config.limits`. If a new setting limits the whole server,
   also add it to `Config.for_worker`.
 - The values of a `Config` object never conflict, because its constructor checks them. Creating a `Runner` checks
   whether a server can run with a `Config` on this system.
-- This module does not read flags, environment variables or files. The module `options` makes command-line options
-  of the settings.
+- This module does not read flags, environment variables or files. The module `options` builds a command-line option
+  from each setting.
 """
 
 import re
@@ -64,7 +64,7 @@ COST_FACTOR = 3
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Signals that stop a server. A stopped server ignores further signals."""
 
-# browsers omit the default port of a scheme
+# The expression rejects :80 for http and :443 for https, because browsers omit the default port of a scheme.
 _ORIGIN = re.compile(r"(http(?!.*:80$)|https(?!.*:443$))://[a-z0-9.:\[\]-]+")
 # In a listening address, an IPv6 address is in brackets. The regular expression admits only ASCII digits in the port,
 # because int() also accepts other Unicode digits.
@@ -87,12 +87,12 @@ class ConfigError(TensorReshapeError):
 
 
 class SettingsError(ConfigError):
-    """A setting has an invalid value, or settings conflict. No system can run a server with these settings."""
+    """A setting has an invalid value, or settings conflict. Such settings are invalid on every system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """PEM files with the server's certificate chain, the server's key, and the authority of client certificates."""
+    """The paths of PEM files with the server's certificate chain, its key, and the authority of client certificates."""
 
     certificate: Path
     key: Path
@@ -101,22 +101,22 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, which is a dataclass field with facts in its metadata (see `declare`).
+    """The description of one setting, read from a dataclass field and its metadata (see `declare`).
 
     Attributes:
         name: the name of the field.
         type: the type of one value of the setting, which is bool, int, float, str or Path.
-        is_repeatable: whether users may give the setting several times, so that its value is a tuple.
-        default: the default of the field.
+        is_repeatable: whether users may set the option several times. The value of such a setting is a tuple.
+        default: the default value of the field.
         help: the text that explains the setting in `--help` and the documentation.
         least: the smallest valid number, or None for no limit.
         most: the largest valid number, or None for no limit.
         choices: the valid words. An empty tuple admits any text.
-        ignores_case: whether the words may also be written in capitals.
-        metavar: the placeholder of a value in `--help`. If `metavar` is empty, `--help` shows the placeholder for the
+        ignores_case: whether users may also write the valid words in capitals.
+        metavar: the placeholder for a value in `--help`. If it is empty, `--help` shows the default placeholder of the
             type.
-        system_default: the description of a default that depends on the system.
-        has_auto: whether users may write `AUTO`.
+        system_default: a description of the default, if the default depends on the system. Otherwise an empty text.
+        has_auto: whether users may write the word `AUTO` instead of a number, so that the server chooses the number.
     """
 
     name: str
@@ -134,12 +134,12 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """The command-line flag."""
+        """The command-line flag of the setting, for example `--max-calls`."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def variable(self) -> str:
-        """The environment variable."""
+        """The environment variable of the setting, for example `TENSOR_RESHAPE_MAX_CALLS`."""
         return f"{VARIABLE_PREFIX}_{self.name.upper()}"
 
     @property
@@ -161,12 +161,13 @@ class Setting:
         """Returns whether a value of the setting's type is within its bounds."""
         if self.choices and value not in self.choices:
             return False
-        # Every comparison with NaN is false, so the check is not `value < least`, which would accept NaN.
+        # Every comparison with NaN is false. A check for `value < least` would therefore accept NaN, but this check
+        # rejects it.
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
 
 def declare(text: str, *, default: _Value, **facts: Any) -> _Value:
-    """Returns a dataclass field with its help text and further attributes of a `Setting`."""
+    """Returns a dataclass field whose metadata contain the help text and other attributes of a `Setting`."""
     return field(default=default, metadata={"help": text, **facts})
 
 
@@ -174,8 +175,8 @@ def list_settings(declaring: type) -> tuple[Setting, ...]:
     """Returns the settings of a dataclass in the order of its fields. Every field must be a setting."""
     settings = []
     for one in fields(declaring):
-        # For tuple[str, ...] and Path | None, `get_args` returns the type of a value. Types such as int have no
-        # arguments.
+        # For types such as tuple[str, ...] and Path | None, `get_args` returns the type of a single value. For types
+        # such as int, it returns nothing.
         (kind, *_) = [part for part in get_args(one.type) if part not in {..., NoneType}] or [one.type]
         is_repeatable = isinstance(one.default, tuple)
         settings.append(
@@ -186,9 +187,9 @@ def list_settings(declaring: type) -> tuple[Setting, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingSettings:
-    """Addresses, processes and shutdown."""
+    """The settings for addresses, processes and shutdown."""
 
-    # the default is loopback, because an operator must decide to serve a network
+    # By default, the server only listens on loopback, because an operator must decide to serve a network.
     listen: tuple[str, ...] = declare(
         "Address that serves calls: host:port (port 0 = any free port) or unix:PATH. You can repeat the option. In "
         "the environment variable, separate addresses by spaces.",
@@ -228,7 +229,8 @@ class ServingSettings:
         has_auto=True,
     )
 
-    # a container has 10 s for the drain period, the grace period, and a second for clients to disconnect
+    # Docker kills a container 10 s after the stop signal. This time has to suffice for the drain period, the grace
+    # period, and one second in which clients disconnect.
     drain_seconds: float = declare(
         "Seconds to report NOT_SERVING before the server stops accepting calls.",
         default=0.5,
@@ -246,7 +248,7 @@ class ServingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundSettings:
-    """Limits of messages, memory, calls and connections."""
+    """The settings that limit messages, memory, calls and connections."""
 
     max_message_bytes: int = declare(
         "Maximum size of a request and of an output.",
@@ -277,7 +279,8 @@ class BoundSettings:
         least=0.1,
     )
 
-    # after about this time, a server that was added to a load balancer receives its share of the calls
+    # After about this time, clients reconnect, so a server that was added to a load balancer receives its share of
+    # calls.
     max_connection_age_seconds: float = declare(
         "Seconds, plus or minus 10 %, after which the server closes a connection gracefully, so that the client "
         "reconnects. Running calls continue. 0 = no limit.",
@@ -289,10 +292,10 @@ class BoundSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaSettings:
-    """Limits of each caller.
+    """The settings that limit each caller. A caller is an identity, or a host if clients do not authenticate.
 
-    A caller is an identity, or a host if clients do not authenticate. By default, callers have no quota, because a host
-    may be a proxy for all clients. Even without quotas, the hosts share the capacity of the server fairly.
+    By default, callers have no quota, because a host may be a proxy for all clients. Even without quotas, the hosts
+    share the capacity of the server fairly.
     """
 
     trusted_proxy: tuple[str, ...] = declare(
@@ -318,7 +321,7 @@ class QuotaSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class CallerSettings:
-    """TLS, authentication and authorization."""
+    """The settings for TLS, authentication and authorization."""
 
     tls_certificate: Path | None = declare(
         "PEM file with the server's certificate chain. Needs --tls-key.", default=None
@@ -353,7 +356,7 @@ class CallerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationSettings:
-    """Logs, metrics and tracing."""
+    """The settings for logs, metrics and tracing."""
 
     log_format: str = declare("Format of the log lines.", default="text", choices=("text", "json"))
 
@@ -385,7 +388,7 @@ class ObservationSettings:
 class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
     """The settings of one server.
 
-    The declaration of each field describes the meaning and the valid values of a setting.
+    For the meaning and the valid values of each setting, see the declaration of its field.
     """
 
     def __post_init__(self) -> None:
@@ -395,11 +398,12 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             raise SettingsError(*faults)
 
     def for_worker(self, listen: tuple[str, ...], health_listen: str | None = None) -> "Config":
-        """Returns the configuration of one worker, with its share of the server's limits.
+        """Returns the configuration for one worker process, which gets its share of the server's memory and calls.
 
         Args:
-            listen: the addresses for calls, with their bound ports.
-            health_listen: the address for health checks with its bound port, or None without such an address.
+            listen: the addresses that serve calls, each with its bound port instead of port 0.
+            health_listen: the address that serves only health checks, with its bound port. None if it is not
+                configured.
         """
         return replace(
             self,
@@ -413,10 +417,10 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         )
 
     def for_http(self, http_listen: str) -> "Config":
-        """Returns the configuration of the process for HTTP, with its share of the server's limits.
+        """Returns the configuration for the process that serves HTTP, which gets its share of the server's memory.
 
         Args:
-            http_listen: the address for HTTP, with its bound port.
+            http_listen: the address that serves HTTP, with its bound port instead of port 0.
         """
         return replace(
             self,
@@ -429,9 +433,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def shares(self) -> int:
-        """The number of shares of the memory budget. A worker gets two shares, and the process for HTTP gets one.
+        """The number of shares into which the memory budget is divided.
 
-        A server without addresses for gRPC has no workers.
+        A worker gets two, and the process for HTTP gets one. A server without addresses for gRPC has no workers.
         """
         return count_shares(self.workers if self.listen else 0, has_http=self.http_listen is not None)
 
@@ -447,7 +451,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def tls(self) -> TlsFiles | None:
-        """The files for TLS, or None for plain text."""
+        """The paths of the files for TLS, or None if the server uses plain text."""
         if self.tls_certificate is None or self.tls_key is None:
             return None
         return TlsFiles(certificate=self.tls_certificate, key=self.tls_key, client_ca=self.tls_client_ca)
@@ -461,14 +465,14 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
     def limits(self) -> Limits:
         """The limits for the reshape rules and the backend.
 
-        For a dense tensor on a stream, only the fixed limit `MAX_TENSOR_BYTES` applies, because the server does not
-        collect its bytes.
+        The setting `max_message_bytes` does not limit a dense tensor in a stream, because the server does not collect
+        its chunks. Only the constant `MAX_TENSOR_BYTES` limits the size of such a tensor.
         """
         # A response message contains the output tensor and a header, and protobuf limits the whole message to 2 GiB.
         return Limits(max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES))
 
     def _find_faults(self) -> Iterator[str]:
-        """Yields invalid values and conflicts between settings."""
+        """Yields an error text for each invalid value and for each conflict between settings."""
         for setting in SETTINGS:
             if not setting.admits(getattr(self, setting.name)):
                 yield f"{setting.name} must be {setting.bounds}, not {getattr(self, setting.name)!r}"
@@ -477,8 +481,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "set both --tls-certificate and --tls-key, or neither. --tls-client-ca needs both"
         yield from self._find_caller_faults()
-        # With a smaller memory budget, the call that needs the most memory would never succeed, although the server
-        # would ask its client to retry.
+        # With a smaller memory budget, the largest possible call would never succeed, although the server would ask the
+        # client to retry.
         least = find_least_budget(self.max_message_bytes, self.shares)
         if self.memory_budget_bytes < least:
             yield (
@@ -487,7 +491,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             )
 
     def _find_address_faults(self) -> Iterator[str]:
-        """Yields malformed addresses, and addresses that workers cannot share."""
+        """Yields an error text for each malformed address and for each address that several workers cannot share."""
         for address in self.all_addresses:
             if not is_address(address):
                 yield f"cannot listen on {address!r}: use host:port or unix:PATH"
@@ -498,7 +502,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"--trusted-proxy is {proxy!r}: use an IP address, a network such as 10.0.0.0/8, or unix:"
 
     def _find_http_faults(self) -> Iterator[str]:
-        """Yields malformed addresses and origins for HTTP."""
+        """Yields an error text for each malformed origin, and for each malformed address for HTTP or metrics."""
         for origin in self.http_allow_origin:
             if not _ORIGIN.fullmatch(origin):
                 yield (
@@ -510,7 +514,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot {action} on {plain!r}: use host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields combinations of settings that would admit callers that the operator does not want to admit."""
+        """Yields an error text for combinations of settings that admit callers whom the operator wants to reject."""
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: without them, callers have no identity"
         if self.exposed_addresses and self.token_file and self.tls is None and not self.allow_plaintext_tokens:
@@ -530,13 +534,13 @@ def count_shares(workers: int, *, has_http: bool) -> int:
 
 
 def fit_memory(available: int, shares: int, max_message_bytes: int | None) -> tuple[int, int]:
-    """Returns the default memory budget and the maximum message size, in bytes, for the memory of a system.
+    """Returns the default memory budget and the maximum message size that fit a system's memory, both in bytes.
 
     Args:
-        available: the memory in bytes that calls may use.
-        shares: the number of shares of this memory (see `Config.shares`).
-        max_message_bytes: the configured maximum, which is returned unchanged. If the argument is None, the function
-            returns the default maximum, or less if the system has little memory.
+        available: the number of bytes of memory that calls may use on this system.
+        shares: the number of shares into which this memory is divided (see `Config.shares`).
+        max_message_bytes: the configured maximum message size, which is returned unchanged. If it is None, the function
+            returns the default size, or a smaller size if the system has little memory.
 
     Raises:
         ConfigError: the memory is too small even for the smallest messages.
@@ -551,7 +555,7 @@ def fit_memory(available: int, shares: int, max_message_bytes: int | None) -> tu
 
 
 def find_least_budget(max_message_bytes: int, shares: int) -> int:
-    """Returns the smallest memory budget in bytes with which one call in each process can succeed."""
+    """Returns the smallest memory budget in bytes that is large enough for one call of any size in each process."""
     return LEAST_BUDGET_FACTOR * max_message_bytes * shares // 2
 
 

@@ -1,4 +1,4 @@
-"""The command-line options of the settings, and the configuration that they make.
+"""Builds the command-line options from the settings, and the configuration from the values of the options.
 
 The options are generated from the list `SETTINGS` of the module `config`. Every option can also be set in the
 environment.
@@ -37,12 +37,12 @@ CHECK = "check_config"
 FAULTS = f"{__name__}.faults"
 """The key of click's context with the faults that --check-config has found."""
 
-# These numbers are also in modules that cannot be imported here, because they import grpc or the extra for HTTP.
-_BUILTIN_MESSAGES = 20  # of waiting health checks and calls of reflection
+# Other modules define the same numbers. They cannot be imported here, because they import grpc or the extra for HTTP.
+_BUILTIN_MESSAGES = 20  # messages of waiting health checks and reflection calls
 _HTTP_CONNECTIONS = 512
 
-_LOST_PERCENT = 40  # of the budget, which memory fragmentation took in the worst test
-_AHEAD_BYTES = 256 * 1024  # of the data that gRPC receives for a waiting call
+_LOST_PERCENT = 40  # memory that fragmentation took in the worst test, in percent of the memory budget
+_AHEAD_BYTES = 256 * 1024  # data that gRPC receives for one waiting call
 _SUPERVISOR_BYTES = 32 * 1024 * 1024
 _TLS_CONNECTION_BYTES = 300 * 1024
 
@@ -50,7 +50,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Size(click.IntRange):
-    """A number of bytes with an optional unit (see `rules.sizes`)."""
+    """The option type for a number of bytes with an optional unit (see `rules.sizes`)."""
 
     name = "size"
 
@@ -64,10 +64,10 @@ class Size(click.IntRange):
 
 
 class AutoCount(click.IntRange):
-    """A count, or `AUTO`, which is converted to 0."""
+    """The option type for a whole number or the word `AUTO`. It converts `AUTO` to 0."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the count."""
+        """Returns the number, or 0 for `AUTO`."""
         if value == AUTO:
             return 0
         try:
@@ -79,7 +79,8 @@ class AutoCount(click.IntRange):
 class SettingOption(click.Option):
     """The click option for a setting.
 
-    With --check-config, the default replaces an invalid value, and the fault is recorded.
+    With --check-config, an invalid value is replaced by the default and its fault is recorded, so that all faults of
+    the configuration are reported.
     """
 
     def handle_parse_result(
@@ -97,10 +98,10 @@ class SettingOption(click.Option):
 
 
 def build_option(setting: Setting) -> click.Option:
-    """Returns the option of a setting."""
+    """Returns the click option that sets a setting."""
     default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
-        default = format_size(default)  # click parses a default like a command-line value, so the default is a text
+        default = format_size(default)  # click parses a default like a command-line value
     return SettingOption(
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
@@ -129,7 +130,8 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
 def build_config(settings: dict[str, Any]) -> Config:
     """Returns the configuration. If the system has little memory, lowers the memory limits that are not configured.
 
-    Logs a warning if the memory is too small, and if every machine in the network may call the server.
+    Logs a warning if the system may have too little memory, and another one if other machines may call the server
+    without TLS and without a token.
 
     Raises:
         ConfigError: the settings are invalid.
@@ -138,7 +140,7 @@ def build_config(settings: dict[str, Any]) -> Config:
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     if settings["workers"] == 0:
-        # Without addresses for gRPC, there are no workers, whatever their number.
+        # Without addresses for gRPC, the server starts no workers, so their configured number has no effect.
         settings = {**settings, "workers": _choose_workers(settings, configured) if settings["listen"] else 1}
     config = _fit_config(settings, configured)
     if config.max_message_bytes != (configured or MAX_MESSAGE_BYTES):
@@ -188,9 +190,10 @@ def _find_memory(config: Config) -> tuple[int, int]:
 
 
 def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int | None) -> int:
-    """Returns one worker for each core, or fewer if the memory suffices only for these; logs the reason.
+    """Returns the number of workers, and logs the reason for this number.
 
-    It lowers the number of workers before the size of a message.
+    The server uses one worker for each core, or fewer if the system does not have the memory that these workers may
+    need. With a unix socket, or on another system than Linux, it uses one worker.
 
     Raises:
         ConfigError: the settings are invalid even for one worker.

@@ -53,15 +53,15 @@ from tensor_reshape.server.telemetry.metrics import (
 )
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the services that server reflection describes to clients
+_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # the gRPC services that server reflection describes to clients
 _POLL_SECONDS = 0.02
 _BEAT_SECONDS = 0.5  # the interval of heartbeats in seconds
-# in this interval in seconds, the server checks the receiving thread and logs how many log records were lost
+# At this interval in seconds, the server checks the receiving thread and logs how many log records were lost.
 _REPORT_SECONDS = 1.0
 
 
 class Runner:
-    """A server that binds its addresses when it is created, serves after `start`, and stops gracefully."""
+    """A gRPC server that binds its addresses when it is created, serves after `start`, and stops gracefully."""
 
     def __init__(
         self,
@@ -76,14 +76,17 @@ class Runner:
 
         Args:
             config: the configuration.
-            service: a replacement for the service of `config`, for tests.
-            counters: the memory for metrics, created for the methods `list_methods()`, or None without metrics.
-            shares_ports: whether other workers listen on the same addresses, which the supervisor has reserved.
-            gates: additional gates after authentication, which may reject calls (see `calls.gates`).
+            service: the service to use instead of the default service, for tests.
+            counters: the memory that stores the metrics, created for the methods `list_methods()`. None if the process
+                has no metrics.
+            shares_ports: whether other workers also listen on these addresses. The supervisor has then reserved their
+                ports.
+            gates: checks of a call that run after authentication, in addition to the default checks (see
+                `calls.gates`).
 
         Raises:
-            ConfigError: an address cannot be bound, a configured file is invalid, or the test call of the server to
-                itself fails.
+            ConfigError: an address cannot be bound, a configured file is invalid, or the installed release of grpcio
+                does not work with this server.
         """
         keep_freed_memory()  # this function must be called before any thread starts
         check_core()
@@ -97,8 +100,8 @@ class Runner:
         reflection = Reflection(_SERVICES)
         self._access = Access(config, (*methods.names, *reflection.names))
         self._call_logs = CallLogs(config)
-        # The check of quotas is the last admission check (gate), because earlier gates determine the identity whose
-        # quota applies. Calls that an earlier gate rejects must not count towards a quota.
+        # The check of quotas is the last admission check (gate), because earlier gates determine the identity of the
+        # caller. In addition, a call that an earlier gate rejects must not count towards a quota.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
         self._engine = Engine(config, gates=passed, observers=self._call_logs.logs)
         self._pools = {work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()}
@@ -129,15 +132,15 @@ class Runner:
 
     @property
     def health_address(self) -> str | None:
-        """The address for health checks with its bound port, or None if no such address is configured."""
+        """The address that serves only health checks, with its bound port, or None if it is not configured."""
         return None if self._health_port is None else self._health_port.address
 
     def beat(self, send: Callable[[], None]) -> None:
-        """Sends heartbeats with `send`, about twice a second, while the server serves. Call this method before `start`.
+        """Makes the server call `send` about twice a second while it works. Call this method before `start`.
 
-        A heartbeat is only sent if the receiving thread has made a turn of its loop since the last check. The receiving
-        thread makes a turn at least once a second, whatever clients do. Clients therefore cannot stop the heartbeats of
-        a working server.
+        Such a heartbeat is only sent if the receiving thread has completed an iteration of its loop since the last
+        check. The receiving thread completes at least one iteration per second, whatever clients do. Clients therefore
+        cannot stop the heartbeats of a working server.
         """
         last: int | None = None
 
@@ -163,7 +166,7 @@ class Runner:
         Returns the number of calls that did not finish in time, and were cancelled.
 
         Args:
-            hurry: an event that ends all waits early.
+            hurry: an event that ends the drain period and the grace period early.
         """
         hurry = hurry or threading.Event()
         self._health.stop_serving()
@@ -175,25 +178,27 @@ class Runner:
         cancelled = 0
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
-            # open calls are ended in each iteration, because further calls may have started in the meantime
+            # Open calls are ended in each iteration, because more of them may have started in the meantime.
             self._end_open_calls()
             if hurry.is_set() or time.monotonic() > deadline:
-                # a call may need some iterations to end, and is counted in each of them
+                # The maximum is taken, because a call may need several iterations to end and is counted in each of
+                # them.
                 cancelled = max(cancelled, self._server.cancel_calls())
         if self._health_port is not None:
             self._health_port.end()
         self._housekeeper.stop()
         self._call_logs.end()
         for pool in self._pools.values():
-            # `shutdown` does not wait, because no client waits for the remaining work, which may take long.
+            # Do not wait for the threads, because no client waits for their remaining work, and this work may take
+            # long.
             pool.shutdown(wait=False)
         return cancelled
 
     def _end_open_calls(self) -> None:
-        """Ends calls that never end on their own, such as health watches, so that they do not use up the grace period.
+        """Ends calls that never end on their own, such as health watches, so that the server need not wait for them.
 
-        If the client of a health watch does not read the last message, the watch still stays open for the whole grace
-        period.
+        However, if the client of a health watch does not read the last message, the watch stays open for the whole
+        grace period.
         """
         self._health.end_watches()
         for service in self._builtin:
@@ -205,9 +210,9 @@ class Runner:
 
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
-        # The process returns memory to the system only above this threshold, which is half of the memory that a message
-        # of the maximum size needs. The process therefore keeps this memory while a client sends messages of the
-        # maximum size one after the other.
+        # The process returns freed memory to the system only while calls have reserved at most half of the memory that
+        # a message of the maximum size needs. While a client sends such messages one after the other, the process
+        # therefore keeps their memory for the next message.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(_REPORT_SECONDS, self._end_if_receiver_stopped)
@@ -232,9 +237,9 @@ class Runner:
         self._housekeeper.add(UPDATE_SECONDS, lambda: write_calls(counters, engine.list_calls(), streams))
 
     def _is_resting(self) -> bool:
-        """Returns whether no call needs frequent checks.
+        """Returns whether no running call needs frequent checks.
 
-        Health watches and idle reflection streams do not need frequent checks.
+        Health watches and idle reflection streams do not need them.
         """
         return self._engine.is_idle and not any(service.engine.has_waiting_calls for service in self._services[1:])
 
@@ -250,13 +255,13 @@ class Runner:
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
+    """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls at once.
 
     Args:
         config: the configuration.
 
     Raises:
-        ConfigError: an address cannot be bound.
+        ConfigError: an address cannot be bound, or a configured file is invalid.
     """
     with catch_signals(STOP_SIGNALS) as signals:
         counters = None if config.metrics_listen is None else SharedCounters(list_methods())

@@ -1,4 +1,4 @@
-"""The description of a server that clients can request with ServerInfo.
+"""Describes the server for clients that call the method ServerInfo.
 
 The description reveals nothing about the machine, such as paths, addresses or the number of processes.
 """
@@ -12,7 +12,7 @@ from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, descr
 
 
 def describe_server(config: Config) -> ServerInfo:
-    """Returns the response of the method ServerInfo."""
+    """Returns the response of the method ServerInfo for a configuration."""
     return ServerInfo(
         version=version("tensor-reshape"),
         limits=ServerLimits(

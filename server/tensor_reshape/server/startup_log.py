@@ -1,6 +1,6 @@
-"""Reports that a server has started: log records with its addresses and main settings, and a message to systemd.
+"""Reports that a server has started. Logs its addresses and main settings, and sends a message to systemd.
 
-The supervisor process uses this module, so the module imports neither grpc nor protobuf.
+The supervisor process uses this module and must not import grpc, so the module imports neither grpc nor protobuf.
 """
 
 import logging
@@ -28,12 +28,12 @@ def announce(
     """Logs a record for each address, with its bound port, and one record with the main settings.
 
     Args:
-        addresses: the addresses for calls over gRPC, which are empty if the server serves only HTTP.
+        addresses: the addresses that serve calls over gRPC. Empty if the server serves only HTTP.
         config: the configuration of the whole server.
-        health_address: the address for health checks, or None without such an address.
-        http_address: the address for HTTP, or None without such an address.
-        metrics_address: the address for metrics, or None without such an address. This function logs no record for it,
-            because `telemetry.prometheus` has already logged one.
+        health_address: the address that serves only health checks, or None if it is not configured.
+        http_address: the address that serves HTTP, or None if it is not configured.
+        metrics_address: the address that serves metrics, or None if it is not configured. This function logs no record
+            for this address, because `telemetry.prometheus` has already logged it.
     """
     tls = config.tls is not None
     if health_address is not None:
@@ -57,7 +57,7 @@ def announce(
 
 
 def _notify_systemd() -> None:
-    """Reports to systemd that the server serves calls, if its unit has Type=notify."""
+    """If the server runs in a systemd unit with Type=notify, reports to systemd that the server now serves calls."""
     path = os.environ.get("NOTIFY_SOCKET", "")  # noqa: TID251 - set by systemd
     if path:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:

@@ -1,6 +1,6 @@
-"""The conformance suite and its runner, which compares the answers of an implementation with the right answers.
+"""Runs the conformance suite, and compares the answers of an implementation with the right answers.
 
 An implementation is a program that reads queries and writes answers, one per line. The file `conformance/README.md`
 describes the format of the lines. If an implementation crashes, hangs or writes an invalid line, this affects only the
-verdict about one case. Such a failure never ends the run or this process.
+verdict about one test case. Such a failure never ends this process.
 """

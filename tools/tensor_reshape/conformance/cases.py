@@ -1,11 +1,11 @@
-"""Reads the test cases of the conformance suite, and shape queries from JSON lines.
+"""Reads the test cases of the conformance suite, and shape queries from files with one JSON object per line.
 
 Invariants:
 
-- A line of a suite file becomes one case for each of its operations, and the query of a case does not contain the
-  answer.
-- A line of a batch of queries is a BatchInferShapeItem in protobuf's JSON mapping, and may have an id. Each line is a
-  valid query or gets its own error. An ambiguous value causes an error and is never guessed.
+- A line of a suite file becomes one test case for each operation in the line. The query of a test case does not contain
+  the answer.
+- A line of a batch of queries is a BatchInferShapeItem in protobuf's JSON mapping, and may have an id. Each line that
+  is not a valid query gets its own error. A value that could mean several things also causes an error.
 """
 
 import json
@@ -26,8 +26,8 @@ from tensor_reshape.wire.json_messages import Json, parse_json, read_message, re
 from tensor_reshape.wire.tensors import decode_data_type
 
 _PACKAGE = Path(__file__).parent
-# An installed wheel contains the conformance suite in this package. An editable installation reads the conformance
-# suite from the repository. The package contains no symbolic link to the suite, because git writes such a link as a
+# In an installed wheel, this package contains the conformance suite. In an editable installation, the suite is read
+# from the repository. The package does not contain a symbolic link to the suite, because git writes such a link as a
 # text file on systems such as Windows.
 SUITE = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
 FOLDER = SUITE / "cases"
@@ -40,11 +40,11 @@ RULES = (
 _PREFIX = "OPERATION_"
 
 _LINE = "the line"
-_TENSOR_KEYS = ("dims", "strides", "data")  # a TensorSpec has none of these keys
+_TENSOR_KEYS = ("dims", "strides", "data")  # fields of a Tensor that a TensorSpec does not have
 
 
 class SuiteSize(StrEnum):
-    """A part of the conformance suite."""
+    """The parts into which the conformance suite is divided."""
 
     CORE = "core"
     FULL = "full"
@@ -52,14 +52,14 @@ class SuiteSize(StrEnum):
 
 
 class Case(NamedTuple):
-    """A test case of the suite: a query with the right answer.
+    """A test case of the suite, which is a query with the right answer.
 
     Attributes:
-        id: the id of the line in the suite, "@", and the operation.
-        rule: the rule that the case tests.
+        id: the id of the case, which consists of the id of the line in the suite, "@", and the operation.
+        rule: the name of the reshape rule that the case tests.
         query: the query in the JSON form that an implementation reads.
-        right: the right answer as JSON.
-        because: the sentence that decides the right answer, and the source of this sentence.
+        right: the right answer in the JSON form of an answer.
+        because: the sentence that justifies the right answer, and the source of this sentence.
     """
 
     id: str
@@ -80,14 +80,14 @@ def list_cases(sizes: Collection[str], rules: Collection[str] = RULES) -> list[C
     return [
         case
         for path in paths
-        if path.exists()  # if the size of the suite is limited, it may have no cases for a rule
+        if path.exists()  # a size may have no cases for some rules
         for line in path.read_text(encoding="utf-8").splitlines()
         for case in split_line(json.loads(line))
     ]
 
 
 def split_line(line: Json) -> Iterator[Case]:
-    """Yields the cases of one line of a suite file."""
+    """Yields the test cases in one line of a suite file, one for each operation."""
     for operation in line["operations"]:
         name = f"{line['id']}@{operation.removeprefix(_PREFIX).lower()}"
         query = {"id": name, "question": {"operation": operation, **line["question"]}}
@@ -95,12 +95,12 @@ def split_line(line: Json) -> Iterator[Case]:
 
 
 class BatchLine(NamedTuple):
-    """One line of a batch of queries.
+    """The contents of one line of a batch of queries.
 
     Attributes:
-        query: the query, or the error if the line is not a valid query.
-        id: the id of the result; None if the line has no id.
-        tensor: the data to reshape; None if only the shape is requested.
+        query: the query in the line, or the error if the line is not a valid query.
+        id: the id from the line, which the result also gets. None if the line has no id.
+        tensor: the tensor to reshape. None if the line only asks for the output shape.
     """
 
     query: ShapeQuery | ReshapeError
@@ -109,16 +109,16 @@ class BatchLine(NamedTuple):
 
 
 def read_line(line: bytes) -> BatchLine:
-    """Reads one line of a batch of queries."""
+    """Reads one line of a batch of queries. A fault of the line is returned as an error."""
     name: str | int | None = None
     try:
         try:
-            # The line is decoded before it is parsed, because json would guess the encoding of bytes.
+            # The line is decoded before it is parsed, because the module `json` would guess the encoding of bytes.
             text = line.decode()
         except UnicodeDecodeError as error:
             raise reject_json(f"{_LINE} is not UTF-8 at byte {error.start}") from None
         record = parse_json(text, _LINE)
-        # The id is read first, because an error about the rest of the record contains the id.
+        # The id is read first, so that the result of a line with another error also has the id.
         name = _read_id(record.pop("id", None))
         question, tensor = record.pop("question", None), None
         item = read_message(reshape_pb2.BatchInferShapeItem, record)
@@ -131,12 +131,12 @@ def read_line(line: bytes) -> BatchLine:
 
 
 def read_case_question(query: Json) -> AnyQuestion:
-    """Returns the query of a case in the form of the rules."""
+    """Returns the query of a test case in the form that the package `rules` uses."""
     return read_question(_read_question(query["question"])[0]).question
 
 
 def _read_question(record: object) -> tuple[reshape_pb2.InferShapeRequest, tensor_pb2.Tensor | None]:
-    """Reads a query. Its `data` may be a Tensor, as in a request to reshape."""
+    """Reads a query. Its field `data` may be a whole Tensor, as in a request to reshape, instead of only a shape."""
     if not isinstance(record, dict):
         raise reject_json("question is not a JSON object", "question")
     data = record.get("data")
@@ -152,7 +152,7 @@ def _read_question(record: object) -> tuple[reshape_pb2.InferShapeRequest, tenso
 
 
 def make_query(item: BatchItem) -> ShapeQuery:
-    """Returns a query as the SDK sends it."""
+    """Returns a query in the form of the SDK."""
     (question, explain), data_from = item
     return ShapeQuery(
         data_shape=question.data,
@@ -167,6 +167,7 @@ def make_query(item: BatchItem) -> ShapeQuery:
 
 
 def _read_id(value: object) -> str | int | None:
-    if value is None or isinstance(value, str) or type(value) is int:  # a bool is also an int
+    # The check uses `type`, because a bool is also an instance of int.
+    if value is None or isinstance(value, str) or type(value) is int:
         return value
     raise reject_json("id must be text or a whole number", "id")

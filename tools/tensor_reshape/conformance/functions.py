@@ -1,8 +1,8 @@
-"""Runs a Python function as a program: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
+"""Runs a Python function as an implementation: `python -m tensor_reshape.conformance.functions MODULE:FUNCTION`.
 
 The function takes a query as a dict, and returns an answer as a dict without `id`. If the function raises ValueError,
 the answer is a rejection. If it raises NotImplementedError, the answer is `unsupported`. Any other exception ends the
-program, which the runner reports as a crash.
+program, and the conformance runner reports a crash.
 
 Invariant: the program writes only answers to standard output. All other output of the function goes to standard error.
 """
@@ -20,7 +20,10 @@ _Function: TypeAlias = Callable[[Json], Json]
 
 
 def load_function(name: str) -> _Function:
-    """Returns the function with the name `MODULE:FUNCTION`, which may belong to a class: `module:Class.method`."""
+    """Imports and returns the function with the name `MODULE:FUNCTION`.
+
+    `FUNCTION` may be a method such as `Class.method`.
+    """
     module, _, path = name.partition(":")
     found: Any = import_module(module)
     for attribute in path.split("."):
@@ -30,7 +33,7 @@ def load_function(name: str) -> _Function:
 
 
 def answer(function: _Function, query: Json) -> Json:
-    """Calls the function with a query and returns its answer."""
+    """Calls the function with a query and returns the answer, which may be a rejection."""
     try:
         return function(query)
     except NotImplementedError as error:
@@ -40,11 +43,12 @@ def answer(function: _Function, query: Json) -> Json:
 
 
 def main() -> None:
-    """Answers the queries that arrive on standard input."""
+    """Answers the queries that arrive on standard input, one per line."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
-        # Standard output is redirected to standard error, because C libraries print directly to the file descriptor.
+        # The file descriptor of standard output is redirected to standard error, because C libraries print directly to
+        # it.
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.path.insert(0, "")  # modules can be imported from the working directory, as with `python -m`
+        sys.path.insert(0, "")  # the function's module may be in the working directory, as with `python -m`
         function = load_function(sys.argv[1])
         for line in sys.stdin:
             query = json.loads(line)

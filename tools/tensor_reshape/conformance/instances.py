@@ -1,15 +1,16 @@
-"""Finds concrete instances of partially known queries.
+"""Finds instances of queries with partially known shapes.
 
-An instance has a number for each unknown value of the query, and the output shape that follows from the rules.
+An instance consists of a number for each unknown value of the query, and the output shape that the rules infer for
+these numbers.
 
-The search gives a number to one unknown value after the other. After each number, the rules decide whether an instance
-is still possible. The search can therefore find an instance that contradicts an answer, even if the query has very many
-instances.
+The search replaces the unknown values by numbers, one after the other. After each replacement, it uses the rules to
+check whether an instance is still possible. It can therefore find an instance that contradicts an answer, even if the
+query has very many instances.
 
 Invariants:
 
-- The rules accept every instance that the search returns. If the search finds no instance, there may still be one,
-  because the search tries few numbers for each unknown value and a limited number of queries.
+- The rules accept every instance that the search returns. If the search finds no instance, an instance may still exist,
+  because the search tries only a few numbers for each unknown value and a limited number of queries.
 - For the same query, the search returns the same instances on every machine.
 """
 
@@ -30,20 +31,20 @@ Candidate: TypeAlias = tuple[Mapping[str, int], bool]
 _MAX_QUERIES = 3000
 _MAX_VALUES = 48
 _MAX_HINTS = 64
-_RANKS = range(4)  # these values are tried for an unknown rank, and for an unknown length of a requested shape
+_RANKS = range(4)  # these ranks are tried for a shape whose rank or number of items is unknown
 _NEAR = 6  # this many values are tried at each end of the bounds of a dim
 _TOO_LARGE = {Reason.DIM_OUT_OF_RANGE, Reason.DIM_OVERFLOW}
-_MAX_CHOSEN = 800  # this many queries are tried with chosen numbers
+_MAX_CHOSEN = 800  # number of queries that `list_accepted` tries
 
 
 class Instance(NamedTuple):
-    """An instance of a query, which the rules accept.
+    """An instance of a query. The rules accept it.
 
     Attributes:
-        data: the data shape.
-        target: the items of the target in this instance. A length is a `Dim`, so that a length of 0 does not count as a
-            copy.
-        names: the value of each name in this instance.
+        data: the input shape.
+        target: the items of the requested shape in this instance. An item that stands for a size is a `Dim`, so that
+            the size 0 does not count as an instruction to copy.
+        names: the value of each symbolic dimension's name in this instance.
         output: the output shape.
     """
 
@@ -58,7 +59,7 @@ class Instance(NamedTuple):
         return f"{format_dims(self.data)} to {format_dims(target)} gives {format_dims(self.output)}"
 
     def evaluate(self, expression: Expression, value: int) -> bool:
-        """Whether an expression has the value `value` in this instance."""
+        """Whether an expression of names has the value `value` in this instance."""
         return expression.evaluate(self.names) == value
 
 
@@ -67,7 +68,7 @@ class _InstanceSearch:
     """The state of a search for instances.
 
     Attributes:
-        hints: values that the search tries in addition to values near the bounds, in ascending order.
+        hints: numbers that the search tries in addition to numbers near the bounds of a dim, in ascending order.
         left: the number of queries that the search may still try.
     """
 
@@ -75,7 +76,10 @@ class _InstanceSearch:
     left: int = _MAX_QUERIES
 
     def accepts(self, question: AnyQuestion) -> bool:
-        """Whether the rules accept a query, so that an instance of it may exist. False if no query is left."""
+        """Whether the rules accept a query, so that it may have instances.
+
+        False if the search may try no more queries.
+        """
         if self.left <= 0:
             return False
         self.left -= 1
@@ -86,7 +90,7 @@ class _InstanceSearch:
         return True
 
     def list_values(self, bounds: Interval) -> Sequence[int]:
-        """Returns the values to try within bounds, which are values near the bounds and the hints."""
+        """Returns the values within bounds that the search tries, which are near the bounds or among the hints."""
         low, high = bounds
         ends = {*range(low, low + _NEAR), *(() if high is None else range(max(high - _NEAR, low), high + 1))}
         values = sorted(value for value in {*ends, *self.hints} if bounds.holds(value))
@@ -94,32 +98,33 @@ class _InstanceSearch:
 
 
 class _ChosenSearch(_InstanceSearch):
-    """A search that tries only the hints, in their order, and the least value."""
+    """A search that tries only the hints, in their order, and the smallest possible value."""
 
     def list_values(self, bounds: Interval) -> Sequence[int]:
-        """Returns the values to try within bounds."""
+        """Returns the values within bounds that the search tries."""
         values = dict.fromkeys((*self.hints[:2], bounds.min, *self.hints[2:]))
         return [value for value in values if bounds.holds(value)][:_MAX_VALUES]
 
 
 def list_names(question: AnyQuestion) -> frozenset[str]:
-    """Returns the names in a query."""
+    """Returns the names of the symbolic dimensions in a query."""
     return frozenset(_find_names(question))
 
 
 def list_instances(question: AnyQuestion) -> Iterator[Instance]:
-    """Yields instances of a query that the rules accept."""
+    """Yields the instances of a query that the search finds."""
     search = _InstanceSearch(_list_hints(question))
     for ranked in _list_ranked(question):
         yield from _solve(ranked, search)
 
 
 def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
-    """Yields values of the unknown dims of a query, and whether the rules accept these values.
+    """Yields candidates, which are values for the unknown dims of a query, with whether the rules accept these values.
 
-    The values are named as in conditions. A dim without a name is called by its position. Values are left out if an
-    expression in the query would not be a whole number, or if a dim of the input or output would be too large. The
-    values directly outside the bounds of each dim are tried for the other dims, too, because a condition may end there.
+    The values have the same names as in conditions. A dim without a name is named after its position, for example
+    `data[0]`. Candidates are left out if an expression in the query would not be a whole number, or if a dim of the
+    input or output would be too large. The values directly outside the bounds of a dim are also tried for the other
+    dims, because a condition may have its limit there.
     """
     outside = {end for dim in _list_dims(question) for end in _list_outside(find_bounds(dim))}
     search = _InstanceSearch(sorted({*_list_hints(question), *outside}))
@@ -133,10 +138,10 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
 
 
 def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapping[str, int]]:
-    """Yields values of the unknown dims of a query that the rules accept, and which are among the chosen numbers.
+    """Yields values for the unknown dims of a query that are taken from the chosen numbers and that the rules accept.
 
-    Multiples of the chosen numbers for numbers of the query are tried, too. If many dims are unknown, each one has only
-    the first of these numbers, so that the search is short.
+    The search also tries products and quotients of a chosen number and a number in the query. If many dims are unknown,
+    only the first few values are tried for each of them, so that the search is short.
     """
     factors = sorted({end for dim in _list_dims(question) for end in find_bounds(dim) if end and 1 < end <= _MAX_HINTS})
     multiples = [
@@ -159,7 +164,7 @@ def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapp
 
 
 def _choose_values(question: AnyQuestion, search: _InstanceSearch, most: int) -> Iterator[AnyQuestion]:
-    """Yields a query with numbers for its unknown values, at most `most` accepted numbers for each of them."""
+    """Yields the query with numbers for its unknown values. For each of them, uses at most `most` numbers."""
     alternatives = next(_list_alternatives(question, search), None)
     if alternatives is None:
         yield question
@@ -180,7 +185,7 @@ def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str,
     sides = (("data", asked.data, candidate.data), ("shape", asked.target, candidate.target))
     for field, unknown, known in sides:
         length = len(known or ())
-        # If a rank is unknown, each dim of the candidate is one that the query does not give.
+        # If the rank is unknown in the query, all dims of the candidate count as unknown in the query.
         for index, (dim, value) in enumerate(
             zip((None,) * length if unknown is None else unknown, known or (), strict=False)
         ):
@@ -190,28 +195,28 @@ def _list_values(asked: AnyQuestion, candidate: AnyQuestion, names: Mapping[str,
 
 
 def find_outside(question: AnyQuestion, index: int, part: Interval) -> Instance | None:
-    """Returns an instance whose output dim is within given bounds. The result is None if no such instance was found."""
+    """Returns an instance in which the output dim at `index` is within the bounds `part`, or None if none was found."""
     search = _InstanceSearch(sorted({*_list_hints(question), *_list_multiples(question, part)}))
     instances = (one for ranked in _list_ranked(question) for one in _solve(_expect(ranked, index, part), search))
     return next((one for one in instances if index < len(one.output) and part.holds(one.output[index])), None)
 
 
 def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
-    """Returns the query with bounds for an output dim, so that the search has to try fewer values."""
+    """Adds bounds for an output dim to the query, so that the search has to try fewer values."""
     expected = tuple(question.expected if question.expected is not None else (None,) * len(question.target or ()))
     if index >= len(expected) or expected[index] is not None:
         return question
     target = tuple(question.target or ())
     item = target[index] if index < len(target) else None
     if isinstance(item, Dim) and item.expression is None and not (length := item.bounds.meet(part)).is_empty:
-        # If a target item is partially known (a length), its value is the output dim, so the item gets the bounds of
-        # the output dim.
+        # If the requested item is a partially known size, it is equal to the output dim. It therefore gets the same
+        # bounds.
         question = question._replace(target=_put(target, index, Dim(length)))
     return question._replace(expected=_put(expected, index, Dim(part)))
 
 
 def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
-    """Yields the query once for each rank that a shape of unknown rank may have."""
+    """Yields the query with each rank that is tried for its shapes of unknown rank."""
     expected = question.expected
     lengths = _RANKS if expected is None else range(len(expected), len(expected) + 1)
     datas = [question.data] if question.data is not None else [(None,) * rank for rank in _RANKS]
@@ -221,7 +226,7 @@ def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
 
 
 def _solve(question: AnyQuestion, search: _InstanceSearch) -> Iterator[Instance]:
-    """Yields the instances of a query with known ranks."""
+    """Yields the instances of a query in which all ranks are known."""
     for candidate in _replace_unknown(question, search, search.accepts):
         if (instance := _build_instance(candidate)) is not None:
             yield instance
@@ -230,7 +235,7 @@ def _solve(question: AnyQuestion, search: _InstanceSearch) -> Iterator[Instance]
 def _replace_unknown(
     question: AnyQuestion, search: _InstanceSearch, keep: Callable[[AnyQuestion], bool]
 ) -> Iterator[AnyQuestion]:
-    """Yields a query with numbers for its unknown values. Queries for which `keep` returns False are left out."""
+    """Yields the query with numbers for its unknown values. Leaves out queries for which `keep` returns False."""
     if not keep(question):
         return
     alternatives = next(_list_alternatives(question, search), None)
@@ -242,7 +247,7 @@ def _replace_unknown(
 
 
 def _list_alternatives(question: AnyQuestion, search: _InstanceSearch) -> Iterator[Iterator[AnyQuestion]]:
-    """For each unknown value, yields the queries in which this value is replaced by a number."""
+    """For each unknown value of the query, yields an iterator of the queries in which a number replaces this value."""
     data, target = tuple(question.data or ()), tuple(question.target or ())
     for name, bounds in _find_names(question).items():
         if bounds.min != bounds.max:
@@ -264,7 +269,7 @@ def _put(dims: tuple[AnyDim, ...], index: int, dim: AnyDim) -> tuple[AnyDim, ...
 
 
 def _is_accepted(question: AnyQuestion) -> bool | None:
-    """Whether the rules accept a query without unknown values. None: a dim would be too large for an instance."""
+    """Whether the rules accept a query without unknown values, or None if a dim would be too large for an instance."""
     try:
         return are_known(infer(question).dims)
     except InvalidRequestError as error:
@@ -272,7 +277,7 @@ def _is_accepted(question: AnyQuestion) -> bool | None:
 
 
 def _build_instance(question: AnyQuestion) -> Instance | None:
-    """Returns the instance of a query without unknown values, if the rules accept the query."""
+    """Returns a query without unknown values as an instance, or None if the rules reject the query."""
     names = {name: bounds.min for name, bounds in _find_names(question).items()}
     data = [
         dim.expression.evaluate(names) if isinstance(dim, Dim) and dim.expression is not None else find_bounds(dim).min
@@ -293,7 +298,7 @@ def _list_dims(question: AnyQuestion) -> Iterator[AnyDim]:
 
 
 def _find_names(question: AnyQuestion) -> dict[str, Interval]:
-    """Returns the bounds of each name. A name may occur in several dims of the query."""
+    """Returns the bounds of each name in a query. If a name occurs in several dims, the bounds of all of them apply."""
     names = dict[str, Interval]()
     for dim in _list_dims(question):
         if isinstance(dim, Dim) and dim.expression is not None:
@@ -303,7 +308,7 @@ def _find_names(question: AnyQuestion) -> dict[str, Interval]:
 
 
 def _set_name(question: AnyQuestion, name: str, value: int) -> AnyQuestion:
-    """Returns the query in which a name is replaced by a value."""
+    """Returns the query with a value for a name."""
     known = Symbol(name, Interval(value, value))
 
     def set_symbols(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
@@ -330,12 +335,12 @@ def _map_dims(question: AnyQuestion, change: Callable[[AnyDim], AnyDim]) -> AnyQ
 
 
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
-    """Yields values of an unknown dim for which an output dim may be equal to one of its bounds."""
+    """Yields values for an unknown dim with which an output dim may be equal to a bound of `part`."""
     ends = {max(find_bounds(dim).min, 1) for dim in _list_dims(question)}
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
     stop = part.min + _NEAR if part.max is None else min(part.min + _NEAR, part.max + 1)
-    multiple = -(-part.min // volume) * volume  # the smallest multiple of the volume within the bounds
+    multiple = -(-part.min // volume) * volume  # the smallest multiple of the number of elements within the bounds
     for value in [*range(part.min, stop), multiple, *([] if part.max is None else [part.max])]:
         yield value
         yield from (value * one // other for one in ends for other in ends if value * one % other == 0)
@@ -344,7 +349,7 @@ def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
 def _list_hints(question: AnyQuestion) -> Sequence[int]:
     """Returns the bounds of all dims of a query, and the products and quotients of these bounds.
 
-    The dims of most instances are such numbers.
+    In most instances, the dims are such numbers.
     """
     ends = {0, 1, 2}
     for dim in _list_dims(question):

@@ -1,24 +1,28 @@
 """Runs an implementation as a separate program.
 
-The program is started again after each failure, and every case gets a reply. All queries are written to the program at
-once. The program may answer each query at once or after it has read all queries, and in any order if its answers have
-ids. A failure therefore does not show which query has caused it. After a failure, the first query without an answer is
-sent again to a new process, without other queries. If the program fails again, this second failure is the reply to the
-query. If the program answers, a later query has caused the first failure, and the next process gets fewer queries.
+The runner starts the program again after each failure, so that every case gets a reply.
+
+The runner writes all queries to the program at once. The program may answer each query immediately, or after it has
+read all queries. If its answers have ids, it may answer in any order. A failure therefore does not show which query has
+caused it. After a failure, the first query without an answer is sent again to a new process, without other queries. If
+the program fails again, this second failure is the reply to the query. If the program answers this query, a later query
+has caused the first failure. The next process then gets fewer queries.
 
 Invariants:
 
 - Each case always gets exactly one reply. A failure is the reply to a case only if the program has failed while this
   case was its only query, or if the run has ended early.
-- If a program fails on every query, the run ends early. After several failures in a row, the program must answer a
-  query that it has answered before. If the program fails to answer this query, its last failure is the reply to all
-  remaining cases. If the program has never answered a query, a ProgramError is raised. A ProgramError is also raised if
-  the program is silent when it gets all queries, and then is silent for a single query.
-- If a program answers each query independently, the replies do not depend on the number of processes.
-- The function `exchange_lines` always ends. It stops if the program has answered each line or has ended, is silent for
-  too long, or writes too much output that is not an answer, and if the call is cancelled. It then kills the process
-  group of the program. So no process of the group remains after a run, even if Ctrl-C, SIGTERM or SIGHUP ends the run.
-  A process that the program has started in its own session is not killed.
+- If a program fails on every query, the run ends early. After several failures in a row, the runner sends a query that
+  the program has answered before. If the program does not answer this query again, its last failure is the reply to all
+  remaining cases. If the program has never answered any query, the runner raises a ProgramError. The runner also raises
+  a ProgramError if the program does not answer when it gets all queries, and then does not answer a single query
+  either.
+- If a program's answer to a query does not depend on other queries, the replies do not depend on the number of
+  processes.
+- The function `exchange_lines` always ends. It stops when the program has answered each line, has ended, is silent for
+  too long, or writes too much output that is not an answer. It also stops when its task is cancelled. It then kills the
+  process group of the program. No process of this group therefore remains after a run, even if Ctrl-C, SIGTERM or
+  SIGHUP ends the run. However, if the program starts another process in a new session, that process is not killed.
 - In addition to the answers, at most one line of standard output and the end of standard error are kept in memory.
 - The standard input of the program is closed after the last line, so a program may read all queries before it answers.
 """
@@ -46,7 +50,7 @@ START_SECONDS = 30.0
 """The timeout of a program's first answer until its start has been measured. Libraries are slow to load."""
 
 _MAX_FAILURES = 10
-_MAX_DEPTH = 16  # the JSON of an answer may have this depth, although the format needs only a depth of 8
+_MAX_DEPTH = 16  # the maximum nesting depth of an answer's JSON, although the format needs only a depth of 8
 _END_SIGNALS = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
 
 MAX_LINE_BYTES = 1 << 20
@@ -60,14 +64,13 @@ _EXIT_SECONDS = 5.0
 
 
 class Outcome(NamedTuple):
-    """The way in which an exchange with a program ended.
+    """Describes how an exchange with a program ended.
 
     Attributes:
-        end: None if the program has answered each line. It is HANG if no answer arrived in time, GARBAGE if the program
-            wrote too much that is not an answer, and CRASH if it ended.
-        code: the exit code of the program, or -N if the signal N ended it. The code is None if the program had not
-            ended by itself.
-        tail: the last part of the program's standard error.
+        end: None if the program has answered each line. HANG means that no answer arrived in time, GARBAGE that the
+            program wrote too much other output, and CRASH that the program ended.
+        code: the exit code of the program, or -N if the signal N ended it. None if the program was still running.
+        tail: the end of the text that the program wrote to standard error.
     """
 
     end: CaseVerdict | None
@@ -78,20 +81,20 @@ class Outcome(NamedTuple):
 async def exchange_lines(
     command: Sequence[str], lines: Sequence[bytes], receive: Callable[[bytes], bool], start: float, seconds: float
 ) -> Outcome:
-    """Runs a program until it has answered each line or has failed.
+    """Starts a program, writes lines to it, and reads its output until it has answered each line or has failed.
 
     Args:
         command: the program and its arguments.
         lines: the lines to write to the program's input.
         receive: a function that takes a line of output, and returns whether it is the first answer to one of `lines`.
         start: the number of seconds for which the program may be silent before its first answer.
-        seconds: the same, before each later answer.
+        seconds: the number of seconds for which the program may be silent before each later answer.
 
     Raises:
         OSError: the program cannot be started.
     """
-    # The program runs in its own session, so that its process group can be killed, and Ctrl-C reaches only this
-    # process.
+    # The program runs in its own session. Its process group can therefore be killed, and Ctrl-C in the terminal only
+    # reaches this process.
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
     )
@@ -109,7 +112,7 @@ async def exchange_lines(
         return Outcome(end, process.returncode, tail.decode(errors="replace").strip())
     finally:
         with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":  # it has no process groups
+            if sys.platform == "win32":  # Windows has no process groups
                 process.kill()
             else:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -121,7 +124,7 @@ async def _receive_all(
 ) -> CaseVerdict | None:
     now = asyncio.get_running_loop().time
     deadline = now() + start
-    stray_bytes = stray_lines = 0  # the counters for output without an answer start again after each answer
+    stray_bytes = stray_lines = 0  # the amounts of output since the last answer that is not an answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):
@@ -140,7 +143,8 @@ async def _receive_all(
         stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
         if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
             return CaseVerdict.GARBAGE
-        if now() >= deadline:  # the timeout does not expire while output lines are ready to be read
+        # this check is needed, because the timeout does not expire while lines are ready to be read
+        if now() >= deadline:
             return CaseVerdict.HANG
     return None
 
@@ -151,9 +155,9 @@ async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
 
 
 async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
-    """Waits until the program and its standard error have ended.
+    """Waits until the program has ended and its standard error is closed.
 
-    The wait is short, because a child may keep the pipe open.
+    The wait is short, because a child process of the program may keep the pipe open.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_EXIT_SECONDS):
@@ -162,16 +166,16 @@ async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
 
 
 class ProgramError(Exception):
-    """The program has not answered any query before it failed. The error text describes the failure."""
+    """The program has failed without answering any query. The error text describes the failure."""
 
 
 class ProgramReply(NamedTuple):
-    """The reply of a program to a case.
+    """The reply of a program to a test case, which is an answer or a failure.
 
     Attributes:
-        record: the JSON of the answer. The record is None if the program has not answered the case.
-        failure: a crash, a hang or garbage, if the program has not answered the case.
-        why: a description of the failure.
+        record: the JSON of the answer, or None if the program has not answered the case.
+        failure: the kind of failure if `record` is None. It is CRASH, HANG or GARBAGE.
+        why: a description of the failure, or an empty text if the program has answered.
     """
 
     record: Json | None
@@ -182,7 +186,7 @@ class ProgramReply(NamedTuple):
 def split_command(text: str) -> Sequence[str]:
     """Splits a command line into the program and its arguments, as a shell does.
 
-    The program is started without a shell.
+    No shell is used to start the program.
     """
     try:
         command = shlex.split(text)
@@ -194,7 +198,7 @@ def split_command(text: str) -> Sequence[str]:
 
 
 def build_function_command(name: str) -> Sequence[str]:
-    """Returns a program that calls the Python function with the name `MODULE:FUNCTION`."""
+    """Returns the command of a program that answers queries with the Python function `MODULE:FUNCTION`."""
     if not all(name.partition(":")):
         raise ValueError(f"a Python function is named MODULE:FUNCTION, for example mine:answer, not {name!r}")
     return (sys.executable, "-m", "tensor_reshape.conformance.functions", name)
@@ -203,9 +207,12 @@ def build_function_command(name: str) -> Sequence[str]:
 def run_program(
     command: Sequence[str], cases: Sequence[Case], seconds: float, jobs: int = 1
 ) -> tuple[Mapping[str, ProgramReply], Json]:
-    """Runs a program on test cases."""
+    """Runs a program on test cases, in `jobs` parallel processes.
+
+    Returns the replies and the program's introduction.
+    """
     runners = [ProgramRunner(command, seconds) for _ in range(jobs)]
-    # The test cases are distributed to the processes in turn, because slow cases are next to each other in the suite.
+    # The processes get the cases in turn, because the suite has slow cases next to each other.
     parts = [cases[job::jobs] for job in range(jobs)]
 
     async def run() -> list[dict[str, ProgramReply]]:
@@ -216,10 +223,10 @@ def run_program(
 
 
 def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Runs `work`. SIGTERM and SIGHUP cancel `work`, so that it can clean up, and then raise SystemExit.
+    """Runs `work`. On SIGTERM or SIGHUP, cancels `work`, so that it can clean up, and then raises SystemExit.
 
-    asyncio handles SIGINT (Ctrl-C) in the same way. An exception that a signal handler raises would break the event
-    loop.
+    asyncio handles SIGINT (Ctrl-C) in a similar way. The signal handlers do not raise an exception themselves, because
+    it would break the event loop.
     """
     received: list[int] = []
 
@@ -230,8 +237,8 @@ def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
             received.append(number)
             task.cancel()
 
-        # If a signal is ignored because of nohup, the signal stays ignored. Python lets only the main thread set signal
-        # handlers.
+        # If a signal is ignored, for example because of nohup, it stays ignored. Python lets only the main thread set
+        # signal handlers.
         is_main = threading.current_thread() is threading.main_thread()
         handlers = {one: old for one in _END_SIGNALS if is_main and (old := signal.getsignal(one)) != signal.SIG_IGN}
         for number in handlers:
@@ -252,18 +259,18 @@ def _run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 class _Collector:
-    """Assigns each line of output to a case by its id, or by the order of the cases if the first answer has no id."""
+    """Assigns lines of output to cases, by their ids, or in the order of the cases if the first answer has no id."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.replies = dict[str, ProgramReply]()
         self.introduction: Json = {}
         self.stray = ""  # the last output line that was not an answer
-        # These test cases have no reply yet, in the order in which their queries were sent.
+        # The ids of the cases that have no reply yet, in the order in which their queries were sent.
         self._waiting = {case.id: None for case in cases}
         self._has_ids: bool | None = None  # None before the first answer
 
     def receive(self, line: bytes) -> bool:
-        """Takes a line. Returns whether the line is the reply to a case."""
+        """Stores the line if it is a reply or the introduction. Returns whether it is the reply to a case."""
         record = _parse(line)
         if isinstance(record, dict) and isinstance(record.get("implementation"), dict) and "id" not in record:
             self.introduction = record["implementation"]
@@ -282,17 +289,18 @@ class _Collector:
         return True
 
     def _find_case(self, record: object) -> str | None:
-        if self._has_ids is False:  # if the program sends no ids, every line is the answer to the next case
+        if self._has_ids is False:  # without ids, each line is the answer to the next case
             return next(iter(self._waiting), None)
         name = record.get("id") if isinstance(record, dict) else None
         return name if isinstance(name, str) and name in self._waiting else None
 
 
 class ProgramRunner:
-    """Runs one program on test cases.
+    """Runs one program on test cases, and starts it again after failures.
 
     Attributes:
-        introduction: the program's description of itself. The description may have the keys "name" and "versions".
+        introduction: the description that the program has written about itself. It may have the keys "name" and
+            "versions".
     """
 
     def __init__(self, command: Sequence[str], seconds: float) -> None:
@@ -300,11 +308,11 @@ class ProgramRunner:
         self.introduction: Json = {}
         self._command, self._seconds = command, seconds
         self._start_seconds = max(START_SECONDS, seconds)
-        self._answered: Case | None = None  # a case that the program has answered before
+        self._answered: Case | None = None  # a case that the program has answered, or None
         self._failures = 0  # failures in a row
 
     async def run(self, cases: Sequence[Case]) -> dict[str, ProgramReply]:
-        """Returns the reply to each case, by the id of the case."""
+        """Runs the program on the cases, and returns the reply to each case by the id of the case."""
         replies, waiting, size = dict[str, ProgramReply](), list(cases), len(cases)
         while waiting:
             part = waiting[:size]
@@ -314,7 +322,8 @@ class ProgramRunner:
             await self._check_silence(failure, waiting)
             if len(received) < len(part):
                 suspect = next(case for case in part if case.id not in received)
-                # The suspected query is sent without other queries, to find out whether it has caused the failure.
+                # The first case without a reply is sent again as the only one, to find out whether it has caused the
+                # failure.
                 alone, failure = ({}, failure) if len(part) == 1 else await self._exchange([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
@@ -325,9 +334,9 @@ class ProgramRunner:
         return replies
 
     async def _exchange(self, cases: Sequence[Case]) -> tuple[dict[str, ProgramReply], ProgramReply]:
-        """Returns the replies of a new process, and the failure that applies to the cases without a reply."""
+        """Sends the cases to a new process. Returns its replies, and the failure for the first case without a reply."""
         collector, start = _Collector(cases), time.monotonic()
-        first: list[float] = []  # gets the time of the first reply
+        first: list[float] = []  # the time of the first reply, or empty before it
 
         def receive(line: bytes) -> bool:
             is_reply = collector.receive(line)
@@ -337,8 +346,7 @@ class ProgramRunner:
 
         lines = [json.dumps(case.query).encode() for case in cases]
         outcome = await exchange_lines(self._command, lines, receive, self._start_seconds, self._seconds)
-        # the time limit for a start is four times the measured time, because the machine may be busier at the next
-        # start
+        # The next start may take four times as long as this one, because the machine may be busier.
         if first:
             self._start_seconds = self._seconds + 4 * (first[0] - start)
             self._answered = next(case for case in cases if case.id in collector.replies)
@@ -347,7 +355,7 @@ class ProgramRunner:
         return collector.replies, _describe_failure(outcome, collector.stray, seconds)
 
     async def _check_silence(self, failure: ProgramReply, waiting: Sequence[Case]) -> None:
-        """Raises a ProgramError if the program has never answered a query and does not answer another case."""
+        """Raises a ProgramError if the program was silent from the start, and is also silent for one other case."""
         if self._answered is not None or failure.failure is not CaseVerdict.HANG or len(waiting) == 1:
             return
         received, failure = await self._exchange(waiting[-1:])
@@ -363,7 +371,7 @@ class ProgramRunner:
 
 
 def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> ProgramReply:
-    """Returns the reply to the case during which an exchange ended."""
+    """Returns the failure of an exchange as a reply to the case that caused it."""
     last = outcome.tail.splitlines()[-1:] or [""]
     details = (f": {_quote(last[0].encode())}" if last[0] else "") + (f"; it wrote {stray}" if stray else "")
     if outcome.end is CaseVerdict.HANG:

@@ -1,9 +1,10 @@
-"""A pytest plugin that runs each case of the conformance suite as a test of an implementation.
+"""A pytest plugin that runs each case of the conformance suite as a pytest test of an implementation.
 
 pytest does not find the plugin by itself: name it with `-p tensor_reshape.conformance.pytest_plugin`, or in
-`pytest_plugins` of a conftest.py. Without `--conformance-python` and `--conformance-command`, it adds no tests.
+`pytest_plugins` of a conftest.py. If neither `--conformance-python` nor `--conformance-command` is set, the plugin adds
+no tests.
 
-Invariant: the program gets all selected cases of a rule at once, so a program may read all queries before it answers.
+Invariant: the tested program gets all selected cases of a rule at once, so it may read all queries before it answers.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ class DifferenceError(Exception):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the mark of an expected difference."""
+    """Registers the pytest mark `conformance`, with which a test expects a difference."""
     config.addinivalue_line("markers", "conformance(verdict): the answer to the case must have this verdict")
 
 
@@ -62,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _read_seconds(text: str) -> float:
     seconds = float(text)
     if not seconds > 0:
-        raise ValueError  # pytest names the option and the text
+        raise ValueError  # pytest's own message names the option and the text
     return seconds
 
 
@@ -70,7 +71,7 @@ def _read_seconds(text: str) -> float:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Adds the rules of the suite to the files that pytest collects."""
+    """Adds a collector for each rule of the suite to the files that pytest collects."""
     report = yield
     if isinstance(collector, pytest.Session) and _find_command(collector.config):
         sizes = dict.fromkeys(collector.config.getoption("--conformance-size") or [SuiteSize.CORE])
@@ -81,7 +82,7 @@ def pytest_make_collect_report(
 
 
 def _find_command(config: pytest.Config) -> Sequence[str]:
-    """Returns the program to test. It is empty if none is named."""
+    """Returns the command of the program to test, or an empty command if the options name no program."""
     function, command = config.getoption("--conformance-python"), config.getoption("--conformance-command")
     if function and command:
         raise pytest.UsageError("name one implementation, with --conformance-python or --conformance-command")
@@ -92,7 +93,7 @@ def _find_command(config: pytest.Config) -> Sequence[str]:
 
 
 class _Rule(pytest.Collector):
-    """The cases of a rule and a size."""
+    """Collects the test cases of one rule and one size of the suite."""
 
     def __init__(self, *, cases: Sequence[Case], **options: Any) -> None:
         super().__init__(**options)
@@ -103,12 +104,12 @@ class _Rule(pytest.Collector):
 
     @cached_property
     def replies(self) -> Mapping[str, ProgramReply] | str:
-        """The replies to the selected cases, by id, or why the program has none."""
+        """The replies to the selected cases by their ids, or an error text if the program does not answer."""
         cases = [item.case for item in self.session.items if isinstance(item, _Item) and item.parent is self]
         command = _find_command(self.config)
         try:
             return run_program(command, cases, self.config.getoption("--conformance-timeout"))[0]
-        except SystemExit as error:  # a signal; pytest would only count it as a failed test
+        except SystemExit as error:  # a signal has ended the run, but pytest would only count this as a failed test
             pytest.exit("the run was ended by a signal", returncode=int(error.code or 0))
         except ProgramError as error:
             return f"the program does not answer: {error}"
@@ -117,7 +118,7 @@ class _Rule(pytest.Collector):
 
 
 class _Item(pytest.Item):
-    """The test of a case."""
+    """The pytest test of one case of the suite."""
 
     def __init__(self, *, case: Case, **options: Any) -> None:
         super().__init__(**options)
@@ -144,9 +145,9 @@ class _Item(pytest.Item):
             raise DifferenceError(text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ANN401 - as in pytest
-        """Returns the text of a failure, which has no traceback if the answer differs."""
+        """Returns the text of a failure. If the answer differs from the right answer, the text has no traceback."""
         return str(excinfo.value) if excinfo.errisinstance(DifferenceError) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Returns the place of the test, and its title in a report of failures."""
+        """Returns the path of the test, and its title for the report of failures."""
         return self.path, None, self.name

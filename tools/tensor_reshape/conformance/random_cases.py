@@ -1,7 +1,7 @@
-"""Makes random cases of every rule, and shrinks a case for which an implementation is wrong.
+"""Makes random test cases for every rule, and simplifies a case for which an implementation is wrong.
 
-A case that executes a reshape is small from the beginning, so it is not shrunk. The answers are computed by the rules
-of the installed package. Equal numbers and seeds give equal cases with the same release.
+A case that executes a reshape is small from the beginning, so it is not simplified. The right answers are computed by
+the rules of the installed package. In the same release, the same number and seed give the same cases.
 """
 
 import json
@@ -27,7 +27,7 @@ _SMALL = (0, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 _LARGE = (2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**62, 2**63 - 1)
 _NAMES = ("N", "M")
 _INVALID_ITEM = -2
-_COMPARED = ("kind", "left", "right", "min", "max", "unlessZero")  # the keys of a condition that the suite compares
+_COMPARED = ("kind", "left", "right", "min", "max", "unlessZero")  # the fields of a condition that the suite compares
 _RANKS = (0, 1, 2, 2, 3, 3, 4)
 _MAX_ROUNDS = 100
 
@@ -38,7 +38,7 @@ Find = Callable[[Sequence[Case]], Mapping[str, str]]
 def make_random_cases(number: int, seed: int) -> list[Case]:
     """Returns random cases about known and partially known shapes.
 
-    Most requested shapes are made from the data shape, so that many queries are accepted.
+    Most requested shapes are derived from the input shape, so that the rules accept many queries.
     """
     random = Random(seed)  # noqa: S311 - it makes test cases
     names = [f"random/{seed}-{index}" for index in range(number)]
@@ -47,7 +47,7 @@ def make_random_cases(number: int, seed: int) -> list[Case]:
 
 
 def make_case(name: str, question: AnyQuestion, *, asks_conditions: bool = False) -> Case:
-    """Returns the case of a query, with the answer of the rules."""
+    """Returns a test case with a query and the answer that the rules give."""
     request = ShapeRequest(question)
     (answer,) = infer_locally([make_query(BatchItem(request))])
     if isinstance(answer, InferredShape):
@@ -78,7 +78,7 @@ def write_case(case: Case) -> str:
 
 
 def shrink(case: Case, verdict: str, find: Find) -> Case:
-    """Returns the smallest case found for which an implementation has the same verdict."""
+    """Returns the smallest case that was found for which the implementation gets the same verdict."""
     if case.rule in {"layouts", "packed"}:
         return case
     name, smallest = case.id.partition("@")[0], read_case_question(case.query)
@@ -120,7 +120,7 @@ def _make_query(random: Random) -> AnyQuestion:
 
 
 def _break_admission(random: Random, question: AnyQuestion) -> AnyQuestion:
-    """Returns a query that breaks a rule of admission, or has a type or a rank that only some operations support."""
+    """Returns a query without special_zero, or with a type, an item or a rank that only some operations support."""
     match random.randrange(4):
         case 0:
             return question._replace(special_zero=None)
@@ -134,9 +134,9 @@ def _break_admission(random: Random, question: AnyQuestion) -> AnyQuestion:
 
 
 def _make_expected(random: Random, target: Sequence[int]) -> Sequence[AnyDim]:
-    """Returns an expected shape that most outputs of a requested shape have.
+    """Returns an expected shape that the output of a requested shape usually has.
 
-    It has no names, because with an expected name, the answer of the rules may be wider than necessary.
+    It contains no names of dims, because with such a name, the answer of the rules may be wider than necessary.
     """
 
     def expect(item: int) -> AnyDim:
@@ -150,7 +150,7 @@ def _make_expected(random: Random, target: Sequence[int]) -> Sequence[AnyDim]:
 
 
 def _make_execution(name: str, random: Random) -> Case:
-    """Returns a case that executes a reshape, of data with strides or of packed elements."""
+    """Returns a case that executes a reshape. Its data has strides or packed elements."""
     operation = random.choice(list(OPERATIONS.values()))
     data_type = random.choice(sorted(operation.data_types, key=str))
     dims = [random.choice((0, 1, 1, 2, 2, 3, 4)) for _ in range(random.choice((0, 1, 2, 2, 3)))]
@@ -175,7 +175,7 @@ def _make_execution(name: str, random: Random) -> Case:
 
 
 def _make_strides(random: Random, dims: Sequence[int]) -> list[int]:
-    """Returns strides with which no elements overlap: transposed, with gaps, or with repeated elements."""
+    """Returns strides of a tensor that is transposed, has gaps, or repeats elements, without other overlaps."""
     strides, step = [0] * len(dims), 1
     for index in random.sample(range(len(dims)), len(dims)):
         if not _happens(random, 0.1):
@@ -216,13 +216,13 @@ def _make_target(random: Random, data: Sequence[int], *, special_zero: bool) -> 
 
 
 def _replace_some(random: Random, target: list[int], probability: float, values: Sequence[int]) -> None:
-    """With a probability, replaces one item by one of the values."""
+    """Replaces a random item by one of the values, with the given probability."""
     if target and _happens(random, probability):
         target[random.randrange(len(target))] = random.choice(values)
 
 
 def _blur(random: Random, question: AnyQuestion) -> AnyQuestion:
-    """Returns the query with some partially known dims."""
+    """Returns the query with some dims and items replaced by partially known ones."""
     name = Expression(1, (Symbol(random.choice(_NAMES)),))
     product = Expression(random.choice((1, 2)), (Symbol("M"), Symbol("N")))
 
@@ -237,7 +237,7 @@ def _blur(random: Random, question: AnyQuestion) -> AnyQuestion:
 
 
 def _choose_rule(question: AnyQuestion) -> str:
-    """Returns the rule of the suite whose cases are most similar."""
+    """Returns the rule of the suite whose cases are most similar to the query."""
     data, target = question.data or (), question.target or ()
     dims = [*data, *target]
     if question.special_zero is None and _INVALID_ITEM in target:
@@ -262,7 +262,7 @@ def _choose_shape_rule(question: AnyQuestion, dims: Sequence[AnyDim]) -> str:
 
 
 def _list_changed(question: AnyQuestion) -> Iterator[AnyQuestion]:
-    """Yields queries that are simpler in one part."""
+    """Yields queries that are simpler than the query in one respect."""
     if question.special_zero:
         yield question._replace(special_zero=False)
     yield question._replace(expected=None, data_type=None)
@@ -273,7 +273,7 @@ def _list_changed(question: AnyQuestion) -> Iterator[AnyQuestion]:
         yield question._replace(data=changed)
     for changed in _list_changed_dims(target):
         yield question._replace(target=changed)
-    # A dim and an equal item change together.
+    # A dim of the data and an equal item of the requested shape are changed together.
     for at, dim in enumerate(data):
         for index in (index for index, item in enumerate(target) if item == dim):
             for other in ([], *([simpler] for simpler in _list_simpler(dim))):
@@ -297,7 +297,10 @@ def _list_simpler(dim: AnyDim) -> Iterator[int | None]:
 
 
 def _measure(question: AnyQuestion) -> tuple[int, int, int, int]:
-    """Returns the size of a query, which depends on its rank, partially known dims, numbers and other fields."""
+    """Returns how large a query is, for comparisons.
+
+    Depends on its ranks, partially known dims, numbers and other fields.
+    """
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     blurred = [1 if dim is None else 2 for dim in dims if not isinstance(dim, int)]
     numbers = sum(abs(dim) for dim in dims if isinstance(dim, int))

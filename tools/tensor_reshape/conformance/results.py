@@ -1,6 +1,6 @@
-"""The results of a conformance run, their JSON, and queries and answers in words for the readers of a report.
+"""Collects the results of a conformance run, writes them as JSON, and describes queries and answers in words.
 
-Cases with the right answer are only counted, but differences are stored in full.
+The results only count the cases with the right answer, but contain each difference in full.
 """
 
 import json
@@ -24,17 +24,17 @@ _MAX_CHARACTERS = 400
 
 
 class Result(NamedTuple):
-    """The reply of an implementation to a case, and the verdict about it.
+    """The reply of an implementation to a test case, and the verdict about the reply.
 
     Attributes:
-        id: the id of the case.
-        rule: the rule that the case tests.
+        id: the id of the test case.
+        rule: the name of the rule that the test case tests.
         verdict: the verdict about the reply.
-        why: a short description of the difference.
-        query: the query.
-        right: the right answer.
-        answer: the answer. The value is None if there was no answer.
-        because: the sentence that decides the right answer.
+        why: a short description of the difference, or an empty text if there is none.
+        query: the query of the test case.
+        right: the right answer to the query.
+        answer: the answer of the implementation, or None if it has not answered.
+        because: the sentence that justifies the right answer.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Result(NamedTuple):
     because: str
 
     def describe(self) -> list[str]:
-        """Returns the facts about a difference, one on each line."""
+        """Returns a description of the difference, as a list of lines with one fact each."""
         facts = {
             "case": describe_query(self.query),
             "expected": describe_answer(self.right),
@@ -62,15 +62,15 @@ class Results(NamedTuple):
     """The results of a conformance run.
 
     Attributes:
-        implementation: the name of the implementation.
+        implementation: the name of the tested implementation.
         versions: the versions of the implementation's components, by name.
         date: the date of the run in ISO 8601.
-        suite: the version of the suite.
-        sizes: the sizes of the suite that were run.
-        counts: the number of cases for each pair of a rule and a verdict.
-        unsupported: the number of unsupported cases for each explanation.
-        differences: the cases that neither agree nor are unsupported, in the order of the suite. This list includes
-            tighter answers.
+        suite: the version of the conformance suite.
+        sizes: the parts of the suite that were run, such as `core`.
+        counts: for each rule and each verdict, the number of cases.
+        unsupported: for each explanation of the implementation, the number of unsupported cases with this explanation.
+        differences: the results of the cases that neither agree nor are unsupported, in the order of the suite. They
+            include tighter answers.
     """
 
     implementation: str
@@ -87,14 +87,14 @@ class Results(NamedTuple):
         return sum(row.get(verdict, 0) for row in self.counts.values())
 
     def to_json(self) -> Json:
-        """Returns the JSON of the results."""
+        """Returns the results in the form of JSON."""
         return self._asdict() | {"differences": [one._asdict() for one in self.differences]}
 
 
 def measure_query(result: Result) -> tuple[int, str]:
-    """Returns a sort key, which is the length of the query and the id.
+    """Returns a key for sorting results, which consists of the length of the query and its id.
 
-    With this key, the shortest query is the smallest example.
+    The shortest query is the smallest example of a difference.
     """
     return len(describe_query(result.query)), result.id
 
@@ -110,7 +110,7 @@ def judge_reply(case: Case, reply: ProgramReply) -> Result:
 def count_results(
     results: Sequence[Result], name: str, introduction: Json, *, date: str, suite: str, sizes: Sequence[str]
 ) -> Results:
-    """Returns the results of a run."""
+    """Counts the results of a run and returns the counts with the differences."""
     versions = introduction.get("versions")
     counts: dict[str, Counter[str]] = {}
     for one in results:
@@ -129,7 +129,7 @@ def count_results(
 
 
 def describe_query(query: Json) -> str:
-    """Returns a query in one line: `reshape of [2, 3] to [0, -1], special_zero true`."""
+    """Returns a query as one line of text, such as `reshape of [2, 3] to [0, -1], special_zero true`."""
     question = query["question"]
     data, target = question.get("data", {}), question.get("shape")
     operation = str(question.get("operation")).removeprefix("OPERATION_").lower()
@@ -149,7 +149,7 @@ def describe_query(query: Json) -> str:
 
 
 def describe_answer(answer: Json | None) -> str:
-    """Returns an answer in one line, such as `[2, N (1..8)]` or a rejection. "-" without an answer."""
+    """Returns an answer as one line of text, such as `[2, N (1..8)]` or a rejection. Without an answer, returns "-"."""
     if answer is None:
         return "-"
     if answer.get("unsupported") is not None:
@@ -163,7 +163,7 @@ def describe_answer(answer: Json | None) -> str:
             tensor = read_message(tensor_pb2.Tensor, answer["output"], ignores_unknown=True)
             return f"{_format(tensor.dims)}, bytes {_cut(tensor.data.hex())}"
         message = read_message(reshape_pb2.InferShapeResponse, answer.get("answer"), ignores_unknown=True)
-        # The dims are not checked, because the reader should see what is wrong with them.
+        # Invalid dims are also written, so that the reader of the report sees the fault.
         parts = [_format(decode_dims(message.shape, "shape.dims")) if message.HasField("shape") else "[...]"]
     except ReshapeError:
         return _shorten(answer)
@@ -173,19 +173,19 @@ def describe_answer(answer: Json | None) -> str:
 
 
 def _describe_shape(shape: Json | None, *, is_target: bool = False) -> str:
-    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`; `[...]` if its rank is unknown."""
+    """Returns a shape in the usual notation, such as `[2, ?, 1..8, N]`, or `[...]` if its rank is unknown."""
     if shape is None:
         return "[...]"
     try:
         if is_target:
             return _format(decode_target(ONNX_RESHAPE, read_message(reshape_pb2.TargetShape, shape)))
         return _format(decode_dims(read_message(tensor_pb2.Shape, shape), "dims"))
-    except ReshapeError:  # a number of more than 64 bits, or too many items
+    except ReshapeError:  # a number has more than 64 bits, or the shape has too many items
         return _shorten(shape.get("items" if is_target else "dims"))
 
 
 def _format(dims: Sequence[AnyDim]) -> str:
-    """Returns dims in the usual notation, with the bounds of names."""
+    """Returns dims in the usual notation. Bounds follow a name in parentheses."""
     texts = []
     for dim in dims:
         bounds = Dim(find_bounds(dim))

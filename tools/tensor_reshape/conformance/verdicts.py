@@ -4,12 +4,12 @@ Invariants:
 
 - If a JSON record is not a valid answer, reading it raises an `InvalidAnswerError`.
 - A null counts as a missing key, because the serializers of many languages write null for a missing value.
-- A shape with more than _MAX_DIMS dims is rejected before it is read.
-- An answer with a wider range is weaker, but not wrong. An answer with a narrower range is wrong if an instance of the
-  query contradicts it, and tighter if no such instance was found.
+- An answer whose shape has more than _MAX_DIMS dims is invalid, and the shape is not read.
+- If the range of a dim is wider than in the right answer, the answer is weaker, but not wrong. If the range is
+  narrower, the answer is wrong if an instance of the query contradicts it, and tighter if no such instance was found.
 - Two answers that reject the query agree even if their reasons differ.
-- An answer without conditions is unsupported if the case asks for them. If its shape is wrong or weaker, it still is a
-  difference.
+- If a case asks for conditions and the answer has none, the verdict is unsupported. However, if the shape in the answer
+  is also wrong or weaker, this difference is the verdict.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ _CONDITIONS = ("conditions", "conditionsComplete", "conditions_complete")
 
 
 class CaseVerdict(StrEnum):
-    """The verdict about an answer of an implementation. The members are ordered from the worst verdict to the best."""
+    """The verdict about an implementation's answer to a case. The members are ordered from the worst to the best."""
 
     CRASH = "crash"
     HANG = "hang"
@@ -76,7 +76,7 @@ class CaseVerdict(StrEnum):
 
     @property
     def is_difference(self) -> bool:
-        """Whether the answer differs from the right answer."""
+        """Whether this verdict means that the answer is worse than the right answer."""
         return self not in {CaseVerdict.TIGHTER, CaseVerdict.UNSUPPORTED, CaseVerdict.AGREES}
 
 
@@ -85,13 +85,14 @@ class InvalidAnswerError(Exception):
 
 
 class GivenShape(NamedTuple):
-    """An output shape.
+    """An answer with an output shape.
 
     Attributes:
-        dims: the dims. The value is None if the rank is unknown.
-        data: the bytes of the output. The value is None if the answer has no bytes.
-        conditions: the conditions. The value is None if the answer does not mention any.
-        conditions_complete: whether the answer accepts every instance that satisfies the conditions.
+        dims: the dims of the output shape, or None if its rank is unknown.
+        data: the bytes of the output tensor, or None if the answer contains no bytes.
+        conditions: the conditions in the answer, or None if the answer says nothing about conditions.
+        conditions_complete: whether, according to the answer, the rules accept every instance that satisfies the
+            conditions.
     """
 
     dims: tuple[AnyDim, ...] | None
@@ -115,7 +116,7 @@ GivenAnswer: TypeAlias = GivenShape | Unsupported | None
 
 
 def read_answer(record: Json) -> GivenAnswer:
-    """Returns the answer in a JSON record."""
+    """Returns the answer that a JSON record contains. Raises InvalidAnswerError if the record is not a valid answer."""
     parts = [key for key in _KEYS if record.get(key) is not None]
     if not parts:
         raise InvalidAnswerError(f"the answer has none of the keys {', '.join(_KEYS)}")
@@ -146,7 +147,8 @@ def _read_shape(value: object) -> GivenShape:
     for path, limit in (("shape.dims", _MAX_DIMS), ("shape.partial", _MAX_DIMS), ("conditions", _MAX_CONDITIONS)):
         _check_count(value, path, limit)
     listed = _get(value, "shape.dims")
-    # An answer with numbers that no dim has is readable, but wrong. A message can hold only some of these numbers.
+    # If an answer contains numbers that are not valid dims, it is readable, but wrong. The protobuf message cannot
+    # represent all such numbers, so 0 replaces them here.
     dims = listed if isinstance(listed, list) else []
     invalid = {index: dim for index, dim in enumerate(dims) if type(dim) is int and not -1 <= dim <= MAX_DIM}
     if isinstance(value, Mapping) and invalid:
@@ -169,7 +171,7 @@ def _read_shape(value: object) -> GivenShape:
 
 
 def _check_condition(condition: Condition, path: str) -> None:
-    """Checks that a condition can be evaluated."""
+    """Raises InvalidAnswerError if a condition cannot be evaluated."""
     ends = [end for end in (condition.min, condition.max) if end is not None]
     products = [product for product in (condition.left, condition.right, condition.unless_zero) if product is not None]
     if condition.kind is ConditionKind.RANGE:
@@ -186,25 +188,25 @@ def _check_condition(condition: Condition, path: str) -> None:
 
 
 def _check_count(value: object, path: str, limit: int) -> None:
-    """Checks the length of the list at a path of keys, if there is a list."""
+    """Raises InvalidAnswerError if the value at a path of keys is a list with more than `limit` items."""
     found = _get(value, path)
     if isinstance(found, list) and len(found) > limit:
         raise InvalidAnswerError(f"{path} has {len(found)} items, but at most {limit} are allowed")
 
 
 def _get(value: object, path: str) -> Any:  # noqa: ANN401 - JSON
-    """Returns the value at a path of keys; None without one."""
+    """Returns the value at a path of keys in a JSON object, or None if the path does not exist."""
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
 class Judgement(NamedTuple):
-    """A verdict about an answer, with an explanation.
+    """A verdict about an answer, with a description of the difference.
 
     Attributes:
-        verdict: the verdict.
-        why: a short description of the difference. Empty without a difference.
+        verdict: the verdict about the answer.
+        why: a short description of the difference, or an empty text if there is none.
     """
 
     verdict: CaseVerdict
@@ -233,7 +235,7 @@ def judge(case: Case, record: Json) -> Judgement:
 
 
 def _judge_parts(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[Judgement]:
-    """Yields a judgement of each part of an answer. Of these judgements, the worst one counts."""
+    """Yields judgements about the parts of an answer. The worst judgement is the verdict about the answer."""
     yield AGREES
     if right.data is not None and answer.data is None:
         yield Judgement(CaseVerdict.WEAKER, "nothing was executed")
@@ -241,7 +243,7 @@ def _judge_parts(case: Case, right: GivenShape, answer: GivenShape) -> Iterator[
         yield Judgement(CaseVerdict.WRONG_BYTES, f"the bytes are {answer.data.hex()[:MAX_QUOTED]}")
     if answer.dims is None:
         yield AGREES if right.dims is None else Judgement(CaseVerdict.WEAKER, "its rank is unknown")
-    elif right.dims is None:  # outputs with several ranks are possible
+    elif right.dims is None:  # the query has outputs of several ranks
         yield Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, but any rank is possible")
     elif len(right.dims) != len(answer.dims):
         yield Judgement(CaseVerdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
@@ -259,7 +261,7 @@ def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iter
         return
     candidates = list(islice(list_candidates(read_case_question(case.query)), _MAX_CANDIDATES))
     accepted = [values for values, is_accepted in candidates if is_accepted]
-    # If an answer limits a dim, the values just beyond the limit show whether it may be limited.
+    # If a condition in the answer limits a dim, the values just beyond the limit show whether the limit is right.
     beyond = [value for one in have if one not in right.conditions for value in _list_beyond(one)]
     extra = list_accepted(read_case_question(case.query), [*dict.fromkeys(beyond)][:_MAX_BEYOND]) if beyond else ()
     tried = chain(accepted, extra)
@@ -267,7 +269,8 @@ def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iter
     if broken is not None:
         text = f"the condition {str(broken[0])[:100]} excludes {_format(broken[1])}, which is accepted"
         yield Judgement(CaseVerdict.WRONG_SHAPE, text)
-    # If neither list of conditions is complete, only instances that violate the right conditions count as rejected.
+    # If neither the right answer nor this answer has complete conditions, an instance only counts as rejected if it
+    # also violates the right conditions.
     are_all = right.conditions_complete or answer.conditions_complete
     admitted = next(
         (
@@ -287,7 +290,7 @@ def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iter
 
 
 def _list_beyond(condition: Condition) -> Iterator[int]:
-    """Yields values of a name that a condition may exclude: just beyond its range, or that are not its numbers."""
+    """Yields values of a name that a condition may wrongly exclude, which are just beyond its limits or numbers."""
     left = condition.left
     for end, step in ((condition.max, 1), (condition.min, -1)):
         if end is not None and (end + step) >= 0:
@@ -303,7 +306,7 @@ def _list_beyond(condition: Condition) -> Iterator[int]:
 
 
 def _holds(condition: Condition, values: Mapping[str, int]) -> bool:
-    """Whether values satisfy a condition. A condition with an unknown name is never satisfied."""
+    """Whether the values of names satisfy a condition. If a name in the condition has no value, the result is False."""
     return condition.symbols <= values.keys() and condition.holds(values)
 
 
@@ -322,7 +325,7 @@ def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence
 def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], known: frozenset[str]) -> Iterator[Judgement]:
     """Judges names in an answer that do not occur in the query.
 
-    Such names only mean that dims with the same name are equal.
+    The only meaning of such a name is that all dims with this name are equal.
     """
     places = dict[str, list[int]]()
     for index, dim in enumerate(answer):
@@ -360,9 +363,9 @@ def _describe(dim: AnyDim) -> str:
 
 
 def _find_name(dim: AnyDim, known: frozenset[str]) -> Expression | None:
-    """Returns the name of a dim in an answer.
+    """Returns the expression of a dim.
 
-    The result is None if the dim has no name, or uses a name that the query does not contain.
+    The result is None if there is none, or if it contains a name that the query does not contain.
     """
     if not isinstance(dim, Dim) or dim.expression is None:
         return None
@@ -382,5 +385,5 @@ def _judge_name(
         if not instance.evaluate(have, instance.output[index]):
             yield Judgement(CaseVerdict.WRONG_SHAPE, f"dimension {index} is not {have}: {instance}")
             return
-    if want is None:  # if the expected answer also has a name for the dim, both names are accepted
+    if want is None:  # if the right answer has another name for the dim, both names are right
         yield Judgement(CaseVerdict.TIGHTER, f"dimension {index} has the name {have}")

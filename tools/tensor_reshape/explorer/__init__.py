@@ -1,1 +1,1 @@
-"""The shape explorer: the files of its page."""
+"""Contains the files of the shape explorer's page."""

@@ -1,13 +1,13 @@
 """Reads, removes and writes the shapes of tensors in a model.
 
-The package onnx-shape-inference gives formulas to dims that nodes compute, such as `floor(h/2)`.
+For dims that nodes compute, the package onnx-shape-inference infers formulas such as `floor(h/2)`.
 
 Invariants:
 
-- A formula is used only if it consists of names of the model. If a probe contradicts one, the check is repeated without
-  formulas.
-- An error of the package, or a dim that it does not know, leaves the dims as onnx infers them.
-- The package is not used for a model with long lists, because it makes a name for each item that it does not know.
+- A formula is used only if all names in it are names of dims in the model. If a formula contradicts the result for
+  tried sizes, the check is repeated without formulas.
+- If the package raises an error or does not know a dim, the dims stay as onnx infers them.
+- The package is not used for a model with long lists of dims, because it creates a name for each unknown item.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from tensor_reshape.onnx.models import has_long_lists, list_subgraphs
 from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes, name_graph
 from tensor_reshape.rules.dims import AnyDim
 
-_MAX_CHARACTERS = 100  # of a formula that the package reads, because it has no limit of time
-_MAX_NAMES = 1 << 14  # a check with so many names takes about a second longer
+_MAX_CHARACTERS = 100  # maximum length of a formula that the package may read, because it has no time limit
+_MAX_NAMES = 1 << 14  # with so many names, a check takes about a second longer
 
 
 def list_graphs(graph: onnx.GraphProto, path: str = "") -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields a graph and all graphs inside of its nodes, each with its path, as in `ReshapeNode.graph`."""
+    """Yields a graph and all graphs inside its nodes, each with its path (see `ReshapeNode.graph`)."""
     yield path, graph
     for node in graph.node:
         for attribute, inner in list_subgraphs(node):
@@ -49,8 +49,8 @@ def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[An
 def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> None:
     """Adds a suffix to the names that onnx has created for unknown dims.
 
-    In each inference, onnx numbers these names from the beginning, and ignores the names in graphs inside of nodes.
-    Without a suffix, two dims could have the same name.
+    In each run of its inference, onnx numbers these names from the beginning, and it ignores the names that graphs
+    inside nodes already have. Without a suffix, two different dims could therefore have the same name.
     """
     for _, graph in list_graphs(model.graph):
         for _, shape in list_shapes(graph):
@@ -80,7 +80,7 @@ def strip_shapes(model: onnx.ModelProto) -> None:
 
 
 def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: DimsByKey, params: DimParams) -> None:
-    """Writes shapes of Reshape outputs into a model, except for dims that the model declares.
+    """Writes the shapes of Reshape outputs into a model. Dims that the model declares are not changed.
 
     Args:
         model: the model to change.
@@ -105,7 +105,7 @@ def write_shapes(model: onnx.ModelProto, typed: onnx.ModelProto, shapes: DimsByK
             own, inferred = info.type.tensor_type.shape, params.write_shape(shapes[path, name])
             if not info.type.tensor_type.HasField("shape"):
                 own.CopyFrom(inferred)
-            # If the model declares a wrong rank, the annotations do not change it.
+            # If the model declares another rank, the declared shape is not changed.
             for dim, other in zip(own.dim, inferred.dim, strict=False) if len(own.dim) == len(inferred.dim) else ():
                 if dim.WhichOneof("value") is None:
                     dim.CopyFrom(other)
@@ -116,7 +116,7 @@ def _list_outputs(graph: onnx.GraphProto) -> dict[str, None]:
 
 
 def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimParams) -> None:
-    """Writes formulas into the dims that onnx leaves unknown."""
+    """Writes formulas into the inferred model for the dims that onnx leaves unknown."""
     if has_long_lists(inferred.graph) or _count_names(inferred.graph) > _MAX_NAMES:
         return
     found = _infer(model, params)
@@ -135,7 +135,7 @@ def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimPa
 
 
 def _count_names(root: onnx.GraphProto) -> int:
-    """Returns the number of items in lists that Concat joins and in targets, for which the package may make names."""
+    """Returns how many items of lists may get a name from the package, in inputs of Concat and in requested shapes."""
     graphs = [graph for _, graph in list_graphs(root)]
     shapes = {name: [dim.dim_value for dim in shape.dim] for graph in graphs for name, shape in list_shapes(graph)}
     shapes |= {tensor.name: list(tensor.dims) for graph in graphs for tensor in graph.initializer}
@@ -162,7 +162,7 @@ def _infer(model: onnx.ModelProto, params: DimParams) -> dict[Key, onnx_ir.Value
 
 
 def _is_readable(text: str | None, params: DimParams) -> bool:
-    """Whether the package can read a dim quickly, and the dim consists of names in the model."""
+    """Whether the package can read the text of a dim quickly, and all names in it are names of dims in the model."""
     if not text or len(text) > _MAX_CHARACTERS or "**" in text:
         return False
     with suppress(ValueError):
@@ -186,10 +186,10 @@ def _list_values(graph: onnx_ir.Graph, path: str = "") -> Iterator[tuple[Key, on
 
 
 def _add(shape: onnx.TensorShapeProto, dims: onnx_ir.Shape, params: DimParams) -> None:
-    """Writes dims where a shape has none."""
+    """Writes dims into a shape at the places that have neither a number nor a name."""
     for written, dim in zip(shape.dim, dims, strict=False):
         if written.HasField("dim_value") or params.has(written.dim_param.strip()):
             continue
-        # The package takes the end of a Slice for a size, so its numbers are not used.
+        # Numbers from the package are not used, because it uses the end of a Slice as a size.
         if not isinstance(dim, int) and params.admit(dim.value or ""):
             written.dim_param = dim.value or ""

@@ -1,15 +1,15 @@
-"""Checks an ONNX model with a batch of queries for all Reshape nodes, and compares the answers with the model.
+"""Checks an ONNX model. Infers the output shapes of all its Reshape nodes in a batch, and compares them with the model.
 
 Invariants:
 
-- The query of a node uses the data shape that onnx infers. If onnx leaves a dim unknown and the data has the shape of
-  another Reshape output, the query uses the answer for the other node. After each batch, the answers are written into
-  the model and onnx infers the shapes again, until no new dim is found, or for ten seconds. An answer for one node can
-  therefore improve the shapes of all later nodes.
-- The declared shape of a Reshape output is never an input of the inference, because the answer is compared with it.
-- If a model computes a target item from dims, the item is usually a length, which is an output dim. If such an item can
-  be 0, it may instead copy another dim in some runs of the model. An item that may copy is unknown in the query. onnx
-  treats such an item as a length, so the shape that onnx infers for this output is not used.
+- The query for a node uses the input shape that onnx infers. If onnx leaves a dim unknown and the input has the same
+  shape as the output of another Reshape node, the query uses the answer for that node. After each batch, the answers
+  are written into the model and onnx infers the shapes again. This is repeated until no new dim is found, or for ten
+  seconds. An answer for one node can therefore improve the shapes of all later nodes.
+- The inference never uses the declared shape of a Reshape output, because the answer is compared with this shape.
+- If a model computes an item of a requested shape from dims, the item is usually the size of an output dim. However, if
+  the item can be 0, it may instead copy an input dim in some runs of the model. The query treats an item that may copy
+  as unknown. onnx treats it as a size, so the shape that onnx infers for this output is not used.
 """
 
 import time
@@ -49,21 +49,21 @@ from tensor_reshape.rules.operations import OperationName
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_ROUND_SECONDS = 10.0  # rounds begin in this time; each finds a dim, and runs the shape inference of onnx once
-_MIN_ROUNDS = 8  # these rounds are not limited by time
-_MAX_CORRECTIONS = 64  # rounds after which another node copies dims
+_ROUND_SECONDS = 10.0  # no further round begins after this time
+_MIN_ROUNDS = 8  # this number of rounds is made even if they take longer
+_MAX_CORRECTIONS = 64  # maximum number of rounds that find another node whose items may copy dims
 
 
 def check_model(source: ModelLike, *, ask: Ask = infer_locally, probe_seconds: float = SECONDS) -> ModelReport:
     """Checks every Reshape node of an ONNX model, or of an OpenVINO IR (`model.xml` with `model.bin`).
 
     Args:
-        source: a path, the bytes of an ONNX file, or a `ModelProto`, which is not changed.
-        ask: the function that infers the shapes: `infer_locally`, or `infer_shapes` of a `Client`.
-        probe_seconds: the processor time in which the check tries sizes of the inputs; 0 for no probes.
+        source: the path or the bytes of a model file, or a `ModelProto`, which is not changed.
+        ask: the function that infers the shapes, which is `infer_locally` or the method `infer_shapes` of a `Client`.
+        probe_seconds: the maximum processor time in seconds for trying sizes of the inputs. With 0, no sizes are tried.
 
     Raises:
-        ModelError: the input is not a model, or is beyond the limits of the check.
+        ModelError: the source is not a model, or exceeds the limits of the check.
         ReshapeError: the whole batch exceeds a limit of the server.
 
     >>> model = onnx.parser.parse_model('''
@@ -81,9 +81,9 @@ def annotate_model(
 ) -> tuple[ModelReport, onnx.ModelProto]:
     """Checks a model, and also returns a copy of it with the inferred output shapes.
 
-    Only unknown dims are written to the model. Declared dims are not changed, even if they are wrong. A written dim is
-    a number, a name in the model, a formula such as `floor(h/2)`, or a product of these. The shapes of nodes in
-    functions are not written, because they may differ between calls of the function.
+    Only dims that the model leaves unknown are written. Declared dims are not changed, even if they are wrong. A
+    written dim is a number, a name in the model, a formula such as `floor(h/2)`, or a product of these. The shapes of
+    nodes in functions are not written, because they may differ between calls of the function.
 
     Raises:
         ModelError: the input is not a model, or is beyond the limits of the check.
@@ -98,7 +98,7 @@ def annotate_model(
     >>> value.name, value.type.tensor_type.shape.dim[0].dim_value
     ('z', 24)
     """
-    model = load_model(source)  # an IR is no ONNX model, so this raises an error
+    model = load_model(source)  # this call raises an error for an OpenVINO IR
     report, params = _check(ModelSource(model), ask, probe_seconds)
     answers = {
         finding.node.key: [None if params.is_open(dim) else dim for dim in finding.answer.dims]
@@ -115,8 +115,9 @@ def check_profile(source: ModelLike, shapes: ProfileShapes) -> ProfileReport:
     """Computes a model for concrete shapes of its inputs. The weights are not read, and the model does not run.
 
     Args:
-        source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
-        shapes: the shapes of inputs, by name. Other inputs keep the dimensions that the model declares.
+        source: the path or the bytes of a model file, or a `ModelProto`, which is not changed.
+        shapes: the shapes of inputs, by the names of the inputs. Other inputs keep the dimensions that the model
+            declares.
 
     Raises:
         ProfileError: an input does not exist, a rank is wrong, or a size contradicts the model.
@@ -137,7 +138,7 @@ def _load(source: ModelLike) -> ModelSource:
 
 
 def _check(source: ModelSource, ask: Ask, probe_seconds: float) -> tuple[ModelReport, DimParams]:
-    """Checks a model. Formulas are used if probes confirm them."""
+    """Checks a model. If the tried sizes contradict a formula of a dim, the check is repeated without formulas."""
     rules = _apply_rules(source, ask, uses_formulas=bool(probe_seconds))
     report = rules.report
     if probe_seconds and report.findings:
@@ -149,13 +150,13 @@ def _check(source: ModelSource, ask: Ask, probe_seconds: float) -> tuple[ModelRe
 
 
 class _Rules(NamedTuple):
-    """What the rules say about a model.
+    """The results of the reshape rules for a model, before any sizes are tried.
 
     Attributes:
         source: the expanded model.
-        params: the names of its dims.
-        stated: the shapes that the model declares.
-        report: the report without probes.
+        params: the names of the model's dims.
+        stated: the shapes that the model declares for its tensors.
+        report: the report of the check so far.
     """
 
     source: ModelSource
@@ -170,7 +171,7 @@ def _apply_rules(source: ModelSource, ask: Ask, *, uses_formulas: bool) -> _Rule
     declared, stated = read_shapes(expanded, params), _read_declared(expanded, params)
     probed = source._replace(model=expanded)
     strip_shapes(expanded)
-    if source.operation == "onnx_reshape":  # the ports of an IR have the shapes that its nodes computed
+    if source.operation == "onnx_reshape":  # the shapes in an OpenVINO IR are kept, because OpenVINO has computed them
         strip_claims(expanded)
     current, note = infer_model(expanded)
     rename_params(current, params, "_onnx")
@@ -229,7 +230,8 @@ def _infer_in_rounds(
 ) -> tuple[list[ReshapeNode], list[Answer]]:
     """Returns the Reshape nodes, and the answer for each of them.
 
-    onnx infers again after each round. The model of `source` has no shapes of Reshape outputs.
+    After each round of queries, onnx infers the shapes again. The model of `source` must not declare shapes of Reshape
+    outputs.
     """
     least, corrected, corrections, model = None, set[Key](), 0, source.model
     deadline = time.monotonic() + _ROUND_SECONDS
@@ -239,8 +241,8 @@ def _infer_in_rounds(
         unknown = sum(
             0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params) for answer in answers
         )
-        # onnx may infer a wrong output shape for a node that copies dims. The shapes that onnx infers for later nodes
-        # are therefore used only after onnx has received our result for this node.
+        # For a node that copies dims, onnx may infer a wrong output shape. The shapes that onnx infers for later nodes
+        # are therefore used only after the answer for this node has been written into the model.
         copying = {node.key for node in nodes if node.copying}
         if not copying <= corrected:
             corrections += 1
@@ -252,7 +254,7 @@ def _infer_in_rounds(
         # Each round starts from the shapes in the model, because onnx never improves a shape that it has inferred
         # before.
         strip_shapes(model)
-        # Unknown dims of copying nodes get new names, so that onnx does not create other names for them.
+        # The unknown output dims of copying nodes get names here, so that onnx does not create other names for them.
         shapes = {
             node.key: params.name_dims(node.key, answer.dims) if node.key in corrected else answer.dims
             for node, answer in zip(nodes, answers, strict=True)
@@ -285,7 +287,7 @@ def _build_query(node: ReshapeNode, params: DimParams, operation: OperationName)
 def _infer_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
     """Infers the shapes of many queries in calls of up to 1,024 queries.
 
-    If `data_from` refers to an earlier call, it is replaced by the shape from that answer.
+    If `data_from` of a query refers to a query in an earlier call, the output shape from that answer replaces it.
     """
     answers: list[Answer] = []
     for start in range(0, len(queries), MAX_CALL_QUERIES):

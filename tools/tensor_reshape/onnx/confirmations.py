@@ -1,10 +1,10 @@
-"""Completes what the rules say about a model, with what its probes show, lines of the source, and advice.
+"""Completes the report about a model with the results of tried sizes (probes), lines of source code, and advice.
 
 Invariants:
 
-- A condition that a probe refutes is not reported. A condition with a formula such as `floor(h/2)` is only reported if
-  a node rejects sizes that violate it.
-- If a Reshape node rejects sizes, a condition that the sizes violate explains it. Otherwise it is a finding of its own.
+- A condition is not reported if a probe refutes it, because the node accepts sizes that violate the condition. A
+  condition with a formula such as `floor(h/2)` is only reported if a node rejects sizes that violate it.
+- If a Reshape node rejects sizes that violate no condition, the report lists this as a failed probe.
 """
 
 import re
@@ -27,16 +27,16 @@ from tensor_reshape.rules.dims import AnyDim, Dim, find_name, format_dim, format
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import OperationName
 
-_MAX_CLAIMS = 20  # wrong declared shapes that are reported
+_MAX_CLAIMS = 20  # maximum number of wrong declared shapes in a report
 
-_STACK = "pkg.torch.onnx.stack_trace"  # the name of the metadata in which the exporter of torch stores a Python stack
+_STACK = "pkg.torch.onnx.stack_trace"  # the metadata key under which the exporter of torch stores a Python stack
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)[^\n]*\n\s*([^\n]*)')
-_MAX_DIVISOR = 128  # the largest number of heads that is proposed
+_MAX_DIVISOR = 128  # the largest number of attention heads that advice proposes
 _LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages)[/\\]")
 
 
 def confirm(report: ModelReport, probes: Probes, declared: DimsByKey, params: DimParams) -> ModelReport:
-    """Returns the report of a model with the results of the probes."""
+    """Returns the report about a model, completed with the results of the probes."""
     keys = [finding.node.key for finding in report.findings]
     kept = tuple(
         one
@@ -74,7 +74,7 @@ def confirm(report: ModelReport, probes: Probes, declared: DimsByKey, params: Di
 
 
 def is_contradicted(report: ModelReport, probes: Probes) -> bool:
-    """Whether sizes that every node accepts contradict an answer of the rules, so that a formula is wrong."""
+    """Whether the result for sizes that every node accepts contradicts an answer, so that a formula must be wrong."""
     for sizes, run in probes.accepted:
         for finding in report.findings:
             decision = run.decisions.get(finding.node.key)
@@ -94,7 +94,7 @@ def is_contradicted(report: ModelReport, probes: Probes) -> bool:
 def _explain(
     probes: Probes, kept: Sequence[Requirement], keys: Sequence[Key], findings: Sequence[Finding]
 ) -> dict[Key, FailedProbe]:
-    """Returns the rejections that no condition explains, one for each node."""
+    """Returns the rejections that no condition explains, at most one for each node."""
     failed: dict[Key, FailedProbe] = {}
     for rejection in probes.rejections:
         if rejection.key in failed or rejection.key not in keys:
@@ -113,7 +113,7 @@ def _is_violated(requirement: Requirement, rejection: RejectedSizes) -> bool:
 
 
 def _list_moved_names(findings: Sequence[Finding], probes: Probes) -> Iterator[str]:
-    """Yields a remark for each node that moves the name of the first dim of the inputs to another dim."""
+    """Yields a remark for each node that moves the first dim of the inputs (usually the batch) to another dimension."""
     for finding in findings:
         data, answer = finding.node.data, finding.answer
         if isinstance(answer, ReshapeError) or not data or not answer.dims:
@@ -132,7 +132,10 @@ def _list_factors(dim: AnyDim) -> set[str]:
 
 
 def _list_claims(declared: DimsByKey, keys: Sequence[Key], probes: Probes) -> dict[Key, str]:
-    """Returns a sentence for each declared shape that is wrong for some sizes, without those of Reshape nodes."""
+    """Returns a sentence for each declared shape that is wrong for some sizes.
+
+    Outputs of Reshape nodes are left out.
+    """
     claims: dict[Key, str] = {}
     for sizes, run in probes.accepted:
         for key, dims in declared.items():
@@ -161,7 +164,7 @@ def _find_difference(declared: Sequence[AnyDim], dims: Dims, sizes: Sizes) -> st
 def _list_undecided(
     findings: Sequence[Finding], keys: Sequence[Key], probes: Probes, *, is_contradicting: bool
 ) -> Iterator[str]:
-    """Yields why the model is undecided."""
+    """Yields the reasons why the verdict about the model is undecided."""
     if any(finding.verdict is Verdict.REJECTED for finding in findings):
         return
     if probes.base is None and not is_contradicting:
@@ -176,7 +179,7 @@ def _list_undecided(
 
 
 def _is_decided(finding: Finding, probes: Probes) -> bool:
-    """Whether the conditions of a node say for all sizes whether it accepts them."""
+    """Whether the conditions of a node determine for all sizes whether the node accepts them."""
     answer = finding.answer
     if isinstance(answer, ReshapeError):
         return True
@@ -184,7 +187,7 @@ def _is_decided(finding: Finding, probes: Probes) -> bool:
 
 
 def add_origins(report: ModelReport, source: ModelSource) -> ModelReport:
-    """Returns a report whose findings have their place in the source, and advice."""
+    """Returns the report with a line of source code and advice for each finding, as far as they are known."""
     origins = _find_origins(source.model)
     findings = [
         replace(
@@ -198,7 +201,7 @@ def add_origins(report: ModelReport, source: ModelSource) -> ModelReport:
 
 
 def advise_first(node: ReshapeNode) -> str:
-    """Returns a target that keeps the first dim of the data where it is, or an empty text."""
+    """Returns the advice to write a requested shape that keeps the first input dim first, or an empty text."""
     name = find_name(node.data[0]) if node.data else None
     if name is None or not node.special_zero or not node.target or len(node.target) == 1:
         return ""
@@ -211,7 +214,7 @@ def advise_first(node: ReshapeNode) -> str:
 
 
 def _list_advice(place: int, finding: Finding, report: ModelReport, operation: OperationName) -> Iterator[str]:
-    """Yields what to write instead of the target of a node, or empty texts."""
+    """Yields advice what to write instead of the requested shape of a node. Some of the texts may be empty."""
     node = finding.node
     for requirement in report.requirements:
         condition = requirement.condition
@@ -228,7 +231,7 @@ def _list_advice(place: int, finding: Finding, report: ModelReport, operation: O
 
 
 def _find_origins(model: onnx.ModelProto) -> Mapping[Key, str]:
-    """Returns the line of the source of each Reshape node whose exporter has stored a stack."""
+    """Returns the line of source code for each Reshape node for which the exporter has stored a Python stack."""
     return {
         (path, node.output[0]): text
         for path, graph in list_graphs(model.graph)
@@ -240,7 +243,7 @@ def _find_origins(model: onnx.ModelProto) -> Mapping[Key, str]:
 
 
 def read_stack(stack: str) -> str:
-    """Returns the innermost line of a Python stack outside of libraries, such as `model.py:12: x.view(-1)`."""
+    """Returns the innermost line of a Python stack that is not in a library, such as `model.py:12: x.view(-1)`."""
     frames = [frame for frame in _FRAME.findall(stack) if not _LIBRARY.search(frame[0])] or _FRAME.findall(stack)
     if not frames:
         return ""
@@ -249,7 +252,7 @@ def read_stack(stack: str) -> str:
 
 
 def _advise_frozen(node: ReshapeNode, names: Sequence[str], value: int, operation: OperationName) -> str:
-    """Returns a target that keeps frozen dims dynamic, whose product has a value, or an empty text."""
+    """Returns the advice to write a requested shape that keeps the named dims dynamic, or an empty text."""
     if node.target is None or node.data is None:
         return ""
     for better in _list_better_targets(node.target, node.data, names, value, has_copies=node.special_zero):
@@ -262,7 +265,7 @@ def _advise_frozen(node: ReshapeNode, names: Sequence[str], value: int, operatio
 def _list_better_targets(
     target: Sequence[AnyDim], data: Sequence[AnyDim], names: Sequence[str], value: int, *, has_copies: bool
 ) -> Iterator[list[AnyDim]]:
-    """Yields targets that may keep names dynamic: one that copies them, and those that infer an item with the value."""
+    """Yields requested shapes that may keep the named dims dynamic, by copying them or by inferring an item with -1."""
     numbers = [place for place, item in enumerate(target) if isinstance(item, int) and item > 0]
     if has_copies:
         copied = {place for place in numbers if place < len(data) and find_name(data[place]) in names}
@@ -274,7 +277,7 @@ def _list_better_targets(
 
 
 def _is_dynamic(node: ReshapeNode, target: Sequence[AnyDim], names: Sequence[str], operation: OperationName) -> bool:
-    """Whether a node with another target accepts all sizes of names, except that a tensor may not be empty."""
+    """Whether a node with another requested shape accepts all sizes of the named dims, except perhaps the size 0."""
     query = ShapeQuery(data_shape=node.data, shape=target, special_zero=node.special_zero, operation=operation)
     (answer,) = infer_locally([query])
     return not isinstance(answer, ReshapeError) and all(
@@ -283,7 +286,7 @@ def _is_dynamic(node: ReshapeNode, target: Sequence[AnyDim], names: Sequence[str
 
 
 def _advise_split(node: ReshapeNode) -> str:
-    """Returns numbers that split the last dim of the data into two, for example into heads, or an empty text."""
+    """Returns the advice to write numbers into which the last input dim can be split, or an empty text."""
     data, target = node.data or (), node.target or ()
     size, kept = data[-1] if data else None, len(data) - 1
     if len(target) != len(data) + 1 or not isinstance(size, int) or size < 1:

@@ -1,12 +1,12 @@
-"""Converts the dims of ONNX models to the dims of the rules and back, and computes formulas such as `floor(h/2)`.
+"""Converts dims of ONNX models to the form of the package `rules` and back. Computes formulas such as `floor(h/2)`.
 
 Invariants:
 
 - In ONNX, a `dim_param` is only a name. This module reads a name as a product or a quotient only if each name in it is
   also a dim of the model. For example, `batch*heads` is read as a product, but `Add/Add_output_0_dim_1` is a single
   name.
-- An unknown dim of a tensor gets a name of the form `TENSOR_dim_INDEX` that the model does not use. With this name, the
-  check recognizes the dim in later computations of the model.
+- An unknown dim of a tensor gets a new name of the form `TENSOR_dim_INDEX`. By this name, the check recognizes the dim
+  when later nodes of the model compute with it.
 """
 
 import ast
@@ -30,13 +30,13 @@ Key: TypeAlias = tuple[str, str]
 
 DimsByKey: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
-# exporters write these names for unknown dims, so they do not mean that two dims are equal
+# Exporters write these names for unknown dims. Two dims with one of these names need not be equal.
 _NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})
 
 Formula: TypeAlias = ast.expr
 
 _KINDS = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
-_MAX_CHARACTERS = 1000  # Python's parser is recursive
+_MAX_CHARACTERS = 1000  # maximum length of a formula, because Python's parser is recursive
 _MAX_POWER = 8
 
 
@@ -44,27 +44,30 @@ class DimParams:
     """The names of all dims of a model.
 
     Attributes:
-        formulas: the formulas that `admit` has accepted.
+        formulas: the formulas that `admit` has accepted as names.
     """
 
     def __init__(self, params: Iterable[str], bounds: Mapping[str, Interval] = MappingProxyType({})) -> None:
-        """Stores the names of dims in the model, and the limits of some of them."""
+        """Stores the names of the model's dims, and the limits of those dims that have limits."""
         self._params, self._bounds = frozenset(params), bounds
-        self._names: dict[str, str] = {}  # this dict maps each name in the model to its name in the rules
+        self._names: dict[str, str] = {}  # the name in the rules for each name in the model
         self._params_by_name: dict[str, str] = {}
         self._made = dict[tuple[Key, int], str]()
         self.formulas: set[str] = set()
 
     def has(self, param: str) -> bool:
-        """Whether a text is a name in the model, a name that was read before, or a product of such names."""
+        """Whether a text is a name of a dim in the model, a name that was read before, or a product of such names."""
         return param in self._params or param in self._names or self._read_product(param) is not None
 
     def read_shape(self, tensor: Key, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor in the form of the rules. Each returned dim is a number or has a name."""
+        """Returns the dims of a tensor in the form of the package `rules`.
+
+        Each returned dim is a number or has a name.
+        """
         return self.name_dims(tensor, [self._read_dim(dim) for dim in shape.dim])
 
     def name_dims(self, tensor: Key, dims: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
-        """Returns the dims of a tensor, with a new name for each unknown dim that has no name."""
+        """Returns the dims of a tensor. A dim that has neither a number nor a name gets a new name."""
         return tuple(
             dim if isinstance(dim, int) or (dim is not None and dim.expression) else self._make_name(tensor, place)
             for place, dim in enumerate(dims)
@@ -75,11 +78,14 @@ class DimParams:
         return tuple(map(self._read_dim, shape.dim))
 
     def are_names(self, params: AbstractSet[str]) -> bool:
-        """Whether all texts are names in the model."""
+        """Whether all texts are names of dims in the model."""
         return params <= self._params
 
     def admit(self, param: str) -> bool:
-        """Whether a text is a product of names in the model and of formulas of them, which then count as such names."""
+        """Whether a text is a product of names and formulas that contain only names in the model.
+
+        If so, these formulas count as names in the model from then on.
+        """
         product = read_product(param)
         if product is None or not product.divisor or not (product.factors or product.divisors):
             return False
@@ -93,13 +99,13 @@ class DimParams:
         return True
 
     def is_open(self, dim: AnyDim) -> bool:
-        """Whether a dim is unknown, so it is neither a number nor a product of names in the model."""
+        """Whether a dim is unknown, which means that it is neither a number nor a product of names in the model."""
         if not isinstance(dim, Dim) or dim.expression is None:
             return not isinstance(dim, int)
         return any(self._params_by_name.get(symbol.name) not in self._params for symbol in dim.expression.symbols)
 
     def write_shape(self, dims: Sequence[AnyDim]) -> onnx.TensorShapeProto:
-        """Returns dims in the form of an ONNX model, which cannot express intervals."""
+        """Returns dims in the form of an ONNX model. ONNX cannot express bounds of a dim, so the bounds are lost."""
         shape = onnx.TensorShapeProto()
         for dim in dims:
             written = shape.dim.add()
@@ -110,9 +116,9 @@ class DimParams:
         return shape
 
     def _write(self, expression: Expression) -> str:
-        """Returns an expression in the form of a `dim_param`.
+        """Returns an expression as the text of a `dim_param`.
 
-        The text is empty if the rules use another spelling for a name than the model.
+        The text is empty if a name in the expression has another spelling in the model.
         """
         if expression.symbol is not None:
             return self._params_by_name.get(expression.symbol.name, expression.symbol.name)
@@ -132,7 +138,7 @@ class DimParams:
 
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
-        # This class accepts names that it has created itself, because annotated models contain such names.
+        # The names in the product may also be names that this class has created, because annotated models contain them.
         if product is None or not product.divisor:
             return None
         if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
@@ -142,9 +148,9 @@ class DimParams:
         return None if expression is None or not expression.symbols else Dim(ANY, expression)
 
     def _name(self, param: str) -> str:
-        """Returns the name that a dim of the model has in the rules.
+        """Returns the name that the rules use for a named dim of the model.
 
-        The dim keeps its own name if that name is valid, and otherwise gets a new name.
+        This is the name in the model if it is valid, and otherwise a new name.
         """
         if param not in self._names:
             name = param if is_name(param) else self._choose_name(f"dim_{len(self._names)}")
@@ -167,7 +173,7 @@ class DimParams:
 
 
 def read_formula(text: str) -> Formula | None:
-    """Returns the syntax tree of a formula, and None for any other text or a single name."""
+    """Returns the syntax tree of a formula, or None if the text is a single name or not a formula."""
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         tree = ast.parse(text.strip(), mode="eval").body if len(text) <= _MAX_CHARACTERS else None
         if isinstance(tree, ast.BinOp | ast.Call) and all(isinstance(node, _KINDS) for node in ast.walk(tree)):
@@ -176,13 +182,13 @@ def read_formula(text: str) -> Formula | None:
 
 
 def list_words(formula: Formula) -> set[str]:
-    """Returns the names in a formula, without those of functions."""
+    """Returns the names of dims in a formula, but not the names of functions."""
     functions = {id(node.func) for node in ast.walk(formula) if isinstance(node, ast.Call)}
     return {node.id for node in ast.walk(formula) if isinstance(node, ast.Name) and id(node) not in functions}
 
 
 def compute(formula: Formula, sizes: Mapping[str, int]) -> int | None:
-    """Returns the value of a formula, or None if it is unknown, is not a whole number, or is below 0."""
+    """Returns the value of a formula for the given sizes, or None if it is unknown, not a whole number, or below 0."""
     with suppress(ZeroDivisionError, TypeError, RecursionError):
         value = _compute(formula, sizes)
         return int(value) if value is not None and value >= 0 and value == int(value) else None

@@ -1,16 +1,19 @@
 """Computes the shapes of all tensors of a model for concrete input sizes, without running the model.
 
-A node whose inputs are small known values is computed by onnx's reference implementation, so the targets of Reshape
-nodes are known. Any other node gets only shapes, from onnx's inference for one node. Reshape follows the rules of this
-project, because onnx accepts [5, 3] to [4, 2].
+If the values of a node's inputs are known and small, onnx's reference implementation computes the node's output. The
+requested shapes of Reshape nodes are therefore usually known. For any other node, onnx's shape inference computes only
+the shapes. Reshape nodes follow the rules of this project, because onnx also accepts invalid reshapes, for example from
+[5, 3] to [4, 2].
 
 Invariants:
 
-- A shape that the model declares for an intermediate tensor or an output is not read. The exception is an OpenVINO IR:
-  the output of a layer that onnx does not know has the shape in the file.
-- A tensor of more than MAX_ELEMENTS elements has no value, and weights in other files are never opened.
-- If a part of a shape or value is unknown, its `cause` names the first unknown node or input.
-- A failure is reported only if all shapes of the node's inputs are known, and the node runs for these sizes.
+- Shapes that the model declares for intermediate tensors or outputs are not used. The exception is an OpenVINO IR, in
+  which the output of a layer that onnx does not know has the shape from the file.
+- The values of tensors with more than MAX_ELEMENTS elements are not computed, and weights in other files are never
+  opened.
+- If a part of a tensor's shape or value is unknown, `cause` names the node or input from which this comes.
+- The failure of a node is only reported if all shapes of the node's inputs are known, and if the node certainly runs
+  for these sizes.
 """
 
 import time
@@ -44,20 +47,20 @@ _WINDOWS = frozenset({"AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPoo
 """Operators whose output has no elements if their kernel is larger than their input, although onnx infers a shape."""
 _VALUE_SHAPED = frozenset({"NonZero", "Unique", "Compress"})
 """Operators whose output shape depends on values, and has not more elements than a small multiple of the input."""
-_STARTS, _STEPS = 1, 4  # the places of two inputs of Slice
+_STARTS, _STEPS = 1, 4  # the indices of two inputs of the operator Slice
 _FIRST_SCAN_WITHOUT_BATCH = 9
 _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError)
-_MAX_STEPS = 4  # of the search for shapes that the body of a loop does not change
+_MAX_STEPS = 4  # maximum number of times that the body of a loop is computed
 
 
 class Tensor(NamedTuple):
-    """The known part of a tensor.
+    """Contains what is known about a tensor.
 
     Attributes:
-        kind: the element type as in `TensorProto`; 0 if the tensor is unknown or a sequence.
-        dims: the shape, with None for an unknown dim. It is None if the rank is unknown.
-        value: the elements, if they are known.
-        cause: the node or input because of which a part is unknown.
+        kind: the element type as in `TensorProto`, or 0 if the tensor is unknown or a sequence.
+        dims: the shape, with None for each unknown dim. The whole shape is None if the rank is unknown.
+        value: the elements of the tensor, or None if they are unknown.
+        cause: the node or input that is the reason if a part of the tensor is unknown.
     """
 
     kind: int = 0
@@ -67,24 +70,24 @@ class Tensor(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether the whole shape is known."""
+        """Whether the rank and all dims of the tensor are known."""
         return self.dims is not None and None not in self.dims
 
     @property
     def size(self) -> int | None:
-        """The number of elements, or None if it is unknown."""
+        """The number of elements of the tensor, or None if it is unknown."""
         return None if self.dims is None or None in self.dims else prod(dim for dim in self.dims if dim is not None)
 
 
 class Decision(NamedTuple):
-    """The result of a Reshape node for the sizes.
+    """The result of a Reshape node for one set of input sizes.
 
     Attributes:
-        data: the shape of the data, or None if its rank is unknown.
+        data: the input shape, or None if its rank is unknown.
         target: the items of the requested shape, or None if their number is unknown.
-        output: the shape of the output, or None if the node is rejected or the rank is unknown.
-        error: the rejection, or None if the node is accepted or undecided.
-        cause: why the node is undecided, or an empty text.
+        output: the output shape, or None if the reshape is rejected or the rank is unknown.
+        error: the error if the reshape is rejected, or None if it is accepted or undecided.
+        cause: the reason why the result is undecided, or an empty text if it is not.
     """
 
     data: Dims | None
@@ -105,12 +108,12 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """The result for one set of input sizes.
+    """The result of computing a model for one set of input sizes.
 
     Attributes:
-        tensors: the tensors, by the path of their graph and their name.
-        decisions: the Reshape nodes, by the path of their graph and the name of their output.
-        failures: a sentence for each other node that cannot run.
+        tensors: all tensors of the model, each under the path of its graph and its name.
+        decisions: the results of the Reshape nodes, each under the path of its graph and the name of its output.
+        failures: a sentence for each other node that cannot run with these sizes.
     """
 
     tensors: dict[tuple[str, str], Tensor] = field(default_factory=dict)
@@ -119,25 +122,29 @@ class Run:
 
     @property
     def rejections(self) -> dict[tuple[str, str], Decision]:
-        """The Reshape nodes that reject the sizes."""
+        """The results of the Reshape nodes that reject the sizes."""
         return {key: decision for key, decision in self.decisions.items() if decision.error is not None}
 
 
 class OutOfTimeError(Exception):
-    """The processor time of this thread has passed the deadline. Probes do not count the time of other programs."""
+    """The check has used up its time.
+
+    The time is the processor time of this thread, so other programs do not affect it.
+    """
 
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A node with everything that does not change between runs.
+    """A node of the model, and everything about it that does not change between runs.
 
     Attributes:
-        proto: the node.
-        label: its operator and its name.
-        attributes: its attributes by name.
-        graphs: the graphs inside of it, by the name of their attribute.
-        results: the outputs by what is known about the inputs, or None if the node cannot run with them.
-        evaluator: the reference implementation of the node.
+        proto: the ONNX message of the node.
+        label: the operator and the name of the node.
+        attributes: the attributes of the node, by name.
+        graphs: the graphs inside the node, by the name of their attribute.
+        results: a cache of the outputs, by what is known about the inputs. None means that the node cannot run with the
+            inputs.
+        evaluator: onnx's reference implementation of the node, or None before its first use.
     """
 
     proto: onnx.NodeProto
@@ -163,10 +170,11 @@ class _Step(NamedTuple):
     """The state of one pass through a graph.
 
     Attributes:
-        run: the result so far.
-        known: the tensors that a node can use.
-        path: the path of the graph.
-        doubt: why the graph may not run, or an empty text. A rejection in such a graph leaves the node undecided.
+        run: the result of the run so far.
+        known: the tensors that nodes of this graph can use, by name.
+        path: the path of the graph in the model.
+        doubt: the reason why it is unknown whether the graph runs, or an empty text. If a Reshape node in such a graph
+            rejects the sizes, its result is undecided.
     """
 
     run: Run
@@ -178,14 +186,14 @@ class _Step(NamedTuple):
         self.known[name] = self.run.tensors[self.path, name] = tensor
 
 
-_Inputs: TypeAlias = Sequence[Tensor | None]  # None for an optional input that is left out
+_Inputs: TypeAlias = Sequence[Tensor | None]  # an optional input that is left out is None
 
 
 class Interpreter:
     """Computes the shapes of one model for any number of sets of input sizes."""
 
     def __init__(self, source: ModelSource) -> None:
-        """Reads an expanded model. The model must not change afterwards."""
+        """Reads a model whose functions are expanded. The model must not change afterwards."""
         graph = source.model.graph
         self._operation, self._ir_version = source.operation, source.model.ir_version
         self._opsets = list(source.model.opset_import)
@@ -197,7 +205,7 @@ class Interpreter:
         self._deadline = float("inf")
 
     def run(self, inputs: Mapping[str, Dims | None], deadline: float = float("inf")) -> Run:
-        """Returns the shapes for the shapes of the inputs. An input without a shape keeps its declared shape."""
+        """Computes the model for these input shapes. An input that is not in `inputs` keeps its declared shape."""
         self._deadline = deadline
         step = _Step(Run(), ChainMap(), "", "")
         for name, tensor in self._graph.constants.items():
@@ -217,7 +225,7 @@ class Interpreter:
                     step.set(name, tensor)
 
     def _compute(self, node: _Node, step: _Step) -> Sequence[Tensor]:
-        """Returns the outputs of a node."""
+        """Returns the outputs of a node, and stores its failure if it cannot run."""
         names = node.proto.input
         inputs = [step.known.get(name, Tensor(cause=f"{name} does not exist")) if name else None for name in names]
         if is_reshape(node.proto):
@@ -226,7 +234,7 @@ class Interpreter:
         if special is not None:
             try:
                 return special(self, node, inputs, step)
-            except (IndexError, KeyError, ValueError):  # the node lacks an input, an attribute or a graph
+            except (IndexError, KeyError, ValueError):  # an input, an attribute or a graph of the node is missing
                 return [Tensor(cause=f"{node.label} is malformed")] * len(node.proto.output)
         key = tuple(None if one is None else _make_key(one) for one in inputs)
         if key not in node.results:
@@ -241,9 +249,9 @@ class Interpreter:
         return results
 
     def _infer(self, node: _Node, inputs: _Inputs) -> Sequence[Tensor] | None:
-        """Returns the outputs of a node, or None if it cannot run with these inputs."""
+        """Infers the outputs of a node. Returns None if the node cannot run with these inputs."""
         operator = node.proto.op_type
-        if operator == "Range":  # onnx infers a Range only for scalars, but runtimes also accept tensors of one element
+        if operator == "Range":  # onnx only accepts scalars, but runtimes also accept tensors of one element
             inputs = [
                 _hold(one.value.reshape(())) if one is not None and one.value is not None and one.size == 1 else one
                 for one in inputs
@@ -265,13 +273,13 @@ class Interpreter:
         if all(one is None or one.value is not None for one in inputs) and _may_evaluate(node, outputs):
             values = self._evaluate(node, inputs)
             outputs = outputs if values is None else [*map(_hold, values)]
-        # A sequence has no element type, so only the operator says why its elements are unknown.
+        # A sequence has no element type. Its cause is always this node.
         causes = [cause or (_find_cause(node, inputs) if one.kind else node.label) for one in outputs]
         pairs = zip(outputs, causes, strict=True)
         return [one if one.value is not None else one._replace(cause=text) for one, text in pairs]
 
     def _infer_shapes(self, node: _Node, inputs: _Inputs) -> Sequence[Tensor] | None:
-        """Returns the outputs as onnx infers them, or None if onnx rejects the inputs."""
+        """Returns the output shapes that onnx infers, or None if onnx rejects the inputs."""
         proto = node.proto
         try:
             schema = _find_schema(proto.op_type, self._versions.get(proto.domain, 1), proto.domain)
@@ -294,7 +302,7 @@ class Interpreter:
         return [_read_type(inferred[name]) if name in inferred else Tensor() for name in proto.output]
 
     def _evaluate(self, node: _Node, inputs: _Inputs) -> list[np.ndarray[Any, Any]] | None:
-        """Returns the values of a node, or None if the reference implementation does not know them."""
+        """Computes the outputs of a node with onnx's reference implementation. Returns None if this is not possible."""
         if _is_odd(node, inputs):
             return None
         named = {name: one.value for name, one in zip(node.proto.input, inputs, strict=True) if one is not None}
@@ -312,11 +320,11 @@ class Interpreter:
         return ReferenceEvaluator(helper.make_model(graph, opset_imports=self._opsets))
 
     def _reshape(self, node: _Node, inputs: _Inputs, step: _Step) -> Tensor:
-        """Returns the output of a Reshape node, and stores its decision."""
+        """Computes the output of a Reshape node, and stores the decision whether the reshape is accepted."""
         data = inputs[0] if inputs and inputs[0] is not None else Tensor(cause=f"{node.label} has no input tensor")
         if len(inputs) > 1:
             asked = inputs[1] or Tensor(cause=f"{node.label} has no requested shape")
-        else:  # until opset 5, the target is an attribute
+        else:  # before opset 5, the requested shape is an attribute
             asked = _hold(np.array(node.attributes["shape"].ints if "shape" in node.attributes else (), np.int64))
         target = _list_items(asked)
         query = ShapeQuery(
@@ -339,7 +347,8 @@ class Interpreter:
         is_accepted = not answer.conditions and answer.conditions_complete
         cause = "" if is_accepted else next(iter(unsure), "its shapes")
         dims = None if answer.dims is None else tuple(dim if isinstance(dim, int) else None for dim in answer.dims)
-        if key not in step.run.rejections:  # the body of a loop is computed more than once
+        # the body of a loop is computed several times, and a rejection must not be overwritten
+        if key not in step.run.rejections:
             step.run.decisions[key] = Decision(data.dims, target, dims, cause=cause)
         result = Tensor(data.kind, dims, cause=cause or next(iter(unsure), data.cause))
         if data.value is not None and result.is_known:
@@ -373,7 +382,8 @@ class Interpreter:
         return [reduce(partial(_join, cause=doubt), outputs) for outputs in zip(*results, strict=False)]
 
     def _loop(self, node: _Node, inputs: _Inputs, step: _Step) -> Sequence[Tensor]:
-        limit, goes_on, states = inputs[0], inputs[1], inputs[2:]  # a Loop has these two inputs, or empty names
+        # A Loop always has these two inputs, but their names may be empty.
+        limit, goes_on, states = inputs[0], inputs[1], inputs[2:]
         turns = int(limit.value.reshape(-1)[0]) if limit is not None and limit.value is not None else None
         starts = goes_on is None or (goes_on.value is not None and bool(goes_on.value.all()))
         initial = [one or Tensor() for one in states]
@@ -384,7 +394,7 @@ class Interpreter:
         doubt = step.doubt or ("" if is_sure else f"the turns of {node.label}")
         first = [Tensor(kind, (), cause=node.label) for kind in (TensorProto.INT64, TensorProto.BOOL)]
         final, others = self._repeat(node, step, doubt, lambda current: [*first, *current], initial, 1)
-        # If the body decides when the loop ends, the number of turns is unknown.
+        # If the body of the loop can end the loop, the number of turns is unknown.
         known = turns if goes_on is None else None
         joined = final if is_sure else [_join(*pair, cause=doubt) for pair in zip(initial, final, strict=True)]
         return [*joined, *(_stack(one, known, 0, node.label) for one in others)]
@@ -412,9 +422,9 @@ class Interpreter:
         states: Sequence[Tensor],
         skipped: int,
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """Returns the states and the other outputs of a body whose turns change the states.
+        """Computes the body of a loop, and returns the final states and the other outputs.
 
-        A dim that changes becomes unknown, and the body is computed again.
+        If a turn changes a dim of a state, this dim becomes unknown, and the body is computed again.
         """
         body = node.graphs["body"]
         current = [one._replace(value=None, cause=one.cause or node.label) for one in states]
@@ -427,7 +437,7 @@ class Interpreter:
         return current, results[len(current) :]
 
     def _enter(self, graph: _Graph, node: _Node, step: _Step, inputs: Sequence[Tensor], doubt: str) -> list[Tensor]:
-        """Returns the outputs of a graph inside of a node."""
+        """Computes a graph inside a node, and returns its outputs."""
         inner = _Step(step.run, step.known.new_child(), graph.path, doubt)
         for name, tensor in (*graph.constants.items(), *zip(graph.inputs, inputs, strict=False)):
             inner.set(name, tensor)
@@ -479,7 +489,7 @@ def _read_tensor(tensor: TensorProto) -> Tensor:
 
 
 def _hold(value: np.ndarray[Any, Any]) -> Tensor:
-    """Returns a tensor with a value, unless the value is too large."""
+    """Returns a tensor with this value. If the value is too large, only its shape is kept."""
     try:
         kind = helper.np_dtype_to_tensor_dtype(value.dtype)
     except (KeyError, ValueError):
@@ -493,13 +503,13 @@ def _make_key(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _find_cause(node: _Node, inputs: _Inputs) -> str:
-    """Returns why the outputs of a node with known input shapes have no known shape or value."""
+    """Returns why the outputs of a node are not fully known, although the shapes of its inputs are known."""
     causes = (one.cause for one in inputs if one is not None and one.value is None and one.cause)
     return next(causes, node.label) if node.proto.domain in _DOMAINS else node.label
 
 
 def _may_evaluate(node: _Node, outputs: Sequence[Tensor]) -> bool:
-    """Whether the value of a node may be computed, because it is small and not random."""
+    """Whether the values of a node's outputs may be computed, because they are small and not random."""
     if node.proto.domain not in _DOMAINS or node.proto.op_type.startswith(_UNSTABLE):
         return False
     return node.proto.op_type in _VALUE_SHAPED or all(
@@ -508,9 +518,9 @@ def _may_evaluate(node: _Node, outputs: Sequence[Tensor]) -> bool:
 
 
 def _is_odd(node: _Node, inputs: _Inputs) -> bool:
-    """Whether the reference implementation computes another value than the standard.
+    """Whether onnx's reference implementation computes another value than the ONNX standard demands.
 
-    It does so for integers divided by 0, and for a Slice that `shape_values` also treats as unknown.
+    It does so for integers divided by 0, and for a Slice with a negative step that starts before the first item.
     """
     values = [None if one is None else one.value for one in inputs]
     if node.proto.op_type in {"Div", "Mod"}:
@@ -534,7 +544,7 @@ def _list_items(asked: Tensor) -> Dims | None:
 
 
 def _join(one: Tensor, other: Tensor, cause: str) -> Tensor:
-    """Returns what is known about a tensor that is one of two."""
+    """Returns what is known about a tensor that is equal to one of two tensors."""
     if one.kind == other.kind and one.dims == other.dims:
         return one._replace(value=None, cause=one.cause or cause)
     kind = one.kind if one.kind == other.kind else 0
@@ -545,7 +555,7 @@ def _join(one: Tensor, other: Tensor, cause: str) -> Tensor:
 
 
 def _stack(tensor: Tensor, count: int | None, place: int, cause: str) -> Tensor:
-    """Returns the tensor that a loop makes of the outputs of its turns."""
+    """Returns the tensor that a loop makes by stacking the outputs of its turns."""
     if tensor.dims is None:
         return Tensor(tensor.kind, cause=tensor.cause or cause)
     index = place if place >= 0 else place + len(tensor.dims) + 1
@@ -554,7 +564,7 @@ def _stack(tensor: Tensor, count: int | None, place: int, cause: str) -> Tensor:
 
 
 def _cut(tensor: Tensor, axis: int) -> Tensor:
-    """Returns the slice of a tensor that one turn of a Scan gets."""
+    """Returns the slice of a tensor that one turn of the operator Scan gets."""
     if tensor.dims is None:
         return tensor._replace(value=None)
     index = axis if axis >= 0 else axis + len(tensor.dims)
@@ -562,7 +572,10 @@ def _cut(tensor: Tensor, axis: int) -> Tensor:
 
 
 def _read_stated(graph: onnx.GraphProto) -> Mapping[str, Dims]:
-    """Returns the shapes that OpenVINO wrote into an IR. They are right, because OpenVINO computes them itself."""
+    """Returns the shapes that OpenVINO has written into an IR.
+
+    They are reliable, because OpenVINO computes them itself.
+    """
     return {info.name: dims for info in graph.value_info if (dims := _read_dims(info.type)) is not None}
 
 

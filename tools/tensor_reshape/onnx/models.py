@@ -1,10 +1,10 @@
-"""Reads ONNX models, expands their functions, and runs onnx's own shape inference.
+"""Reads ONNX models, expands their functions, and runs the shape inference of the package onnx.
 
 Invariants:
 
 - Weights in other files are never opened, because the path of such a file comes from an untrusted source.
-- A model is rejected before it is traversed if its functions call themselves, or have more than MAX_NODES nodes when
-  they are expanded. The time of a check therefore depends only on the size of the file.
+- A model is rejected at once if its functions call themselves, or if it has more than MAX_NODES nodes when its
+  functions are expanded. The time of a check is therefore limited by the size of the file.
 - The caller's model object is never changed.
 """
 
@@ -37,13 +37,13 @@ _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, Memor
 
 
 class ModelSource(NamedTuple):
-    """A model in the form of ONNX, with the properties that ONNX cannot express.
+    """A model in the form of ONNX, with properties that an ONNX model cannot express.
 
     Attributes:
-        model: the model.
+        model: the model in the form of ONNX.
         operation: the operation whose rules the Reshape nodes follow.
-        bounds: the limits of input dimensions, by name.
-        note: a note about parts that are not checked, or an empty text.
+        bounds: the limits of named input dimensions.
+        note: a sentence about parts of the model that are not checked, or an empty text.
     """
 
     model: onnx.ModelProto
@@ -53,7 +53,7 @@ class ModelSource(NamedTuple):
 
 
 class ModelError(TensorReshapeError, ValueError):
-    """The input is not an ONNX model, or exceeds the limits of the check.
+    """The input is not a valid model, or exceeds the limits of the check.
 
     >>> try:
     ...     check_model(b"")
@@ -64,7 +64,7 @@ class ModelError(TensorReshapeError, ValueError):
 
 
 def load_model(source: ModelLike) -> onnx.ModelProto:
-    """Loads the model from a path or from the bytes of a file. A model object is returned unchanged.
+    """Loads a model from a path or from the bytes of a file. If `source` is a model object, returns it unchanged.
 
     Raises:
         ModelError: the input is not an ONNX model.
@@ -80,7 +80,7 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
         model = onnx.ModelProto.FromString(raw)
     except DecodeError:
         raise ModelError("not an ONNX model: it is not a ModelProto") from None
-    # Protobuf also parses an empty message, and a message that has only unknown fields.
+    # Protobuf also accepts an empty message, and a message that has only unknown fields.
     if not model.HasField("graph"):
         raise ModelError("not an ONNX model: it has no graph")
     return model
@@ -89,13 +89,13 @@ def load_model(source: ModelLike) -> onnx.ModelProto:
 def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns a copy of the model in which each function call is replaced by the nodes of the function."""
     functions = (text for function in model.functions for text in _list_node_texts(function.node))
-    # For the syntax version of ONNX, protobuf returns a name that is not UTF-8 as bytes.
+    # ONNX's messages have the syntax proto2, for which protobuf returns a name that is not UTF-8 as bytes.
     if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
         raise ModelError("not an ONNX model: a name in it is not UTF-8")
     _check_size(model)
     copy = _copy_without_weights(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
-        copy.opset_import.add(version=1)  # a model without opsets uses opset version 1
+        copy.opset_import.add(version=1)  # old models without an opset use opset version 1
     _strip_functions(copy)
     try:
         return inline_local_functions(copy) if copy.functions else copy
@@ -104,13 +104,13 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns a copy of a model, in which initializers of more than MAX_ELEMENTS elements have no data.
+    """Returns a copy of a model without the data of initializers that have more than MAX_ELEMENTS elements.
 
-    Weights may have gigabytes. The copy states that their data is in another file.
+    Such weights may have gigabytes. According to the copy, their data is in another file.
     """
     copy = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = model.graph
-    # The name of the graph is left out, because it may not be UTF-8.
+    # The name of the graph is not copied, because it may not be UTF-8.
     copy.graph.CopyFrom(onnx.GraphProto(name="graph", node=graph.node, input=graph.input, output=graph.output))
     copy.graph.value_info.extend(graph.value_info)
     copy.graph.sparse_initializer.extend(graph.sparse_initializer)
@@ -126,11 +126,11 @@ def _copy_without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
-    """Returns the model with the shapes that onnx infers, and a note if a part is missing.
+    """Returns the model with the shapes that onnx infers, and a note if some shapes could not be inferred.
 
-    onnx propagates values through nodes such as Slice and Add. It then allocates about 70 bytes for each item of a
-    one-dimensional tensor of any type, even if it knows no values. So the values are propagated only if the tensors are
-    small.
+    onnx can also propagate values through nodes such as Slice and Add. It then allocates about 70 bytes for each item
+    of each one-dimensional tensor, even if it knows no values. Values are therefore only propagated if these tensors
+    are small.
     """
     try:
         inferred = infer_shapes(model)
@@ -143,14 +143,14 @@ def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
 
 
 def has_long_lists(graph: onnx.GraphProto) -> bool:
-    """Whether the one-dimensional tensors of a graph have too many items for an inference of their values."""
+    """Whether the one-dimensional tensors of a graph have too many items to propagate their values."""
     return sum(_list_lengths(graph)) > _MAX_LIST_ITEMS
 
 
 def _list_lengths(graph: onnx.GraphProto) -> Iterator[int]:
-    """Yields the known lengths of one-dimensional tensors, also in the graphs inside of nodes.
+    """Yields the known lengths of one-dimensional tensors, including those in graphs inside nodes.
 
-    Initializers are left out, because onnx reads only the data that they have.
+    Initializers are left out, because onnx reads only the data that they contain.
     """
     constants = {tensor.name for tensor in graph.initializer}
     for info in (*graph.input, *graph.value_info, *graph.output):
@@ -163,7 +163,7 @@ def _list_lengths(graph: onnx.GraphProto) -> Iterator[int]:
 
 
 def _strip_functions(model: onnx.ModelProto) -> None:
-    """Removes the names of dims in functions, because two calls may have different dims."""
+    """Removes the names of dims in functions, because in two calls of a function, these dims may differ."""
     for function in model.functions:
         function.ClearField("value_info")
         graphs = [graph for node in _list_all_nodes(function.node) for _, graph in list_subgraphs(node)]
@@ -173,7 +173,7 @@ def _strip_functions(model: onnx.ModelProto) -> None:
 
 
 def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields the graphs inside of a node such as If, Loop or Scan, each with the name of its attribute."""
+    """Yields the graphs inside a node such as If, Loop or Scan, each with the name of the attribute that has it."""
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             yield attribute.name, attribute.g
@@ -182,9 +182,9 @@ def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]
 
 
 def _quote(error: Exception) -> str:
-    """Returns the first line of what onnx found in the model, as the end of a message.
+    """Returns the first line of onnx's error about the model, as the end of an error message.
 
-    Texts of other exceptions are not quoted, because they are about Python.
+    The texts of other exceptions are not quoted, because they are about Python and not about the model.
     """
     found = str(error).splitlines() if isinstance(error, InferenceError | onnx.checker.ValidationError) else []
     return f": {found[0]}" if found else ""
@@ -211,8 +211,8 @@ def _check_size(model: onnx.ModelProto) -> None:
     sizes: dict[tuple[str, str], int] = {}
 
     def measure(nodes: Iterator[onnx.NodeProto], depth: int) -> int:
-        # If a chain of calls is longer than the number of functions, a function calls itself. In real models, calls are
-        # nested less than 100 levels deep, which is also safe for Python's stack.
+        # If a chain of calls is longer than the number of functions, a function calls itself. The limit of 100 levels
+        # is higher than in real models, and is safe for Python's stack.
         if depth > min(len(functions), 100):
             raise ModelError("the functions of the model call themselves, or call each other more than 100 levels deep")
         return sum(measure_call((node.domain, node.op_type), depth) for node in nodes)

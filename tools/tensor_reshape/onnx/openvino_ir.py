@@ -1,11 +1,12 @@
 """Reads OpenVINO IR models (`model.xml` with `model.bin`), and translates them to ONNX models for the check.
 
-The translation keeps the inputs, the shapes, the Reshape layers, and the layers that compute target shapes. Any other
-layer becomes a node of an unknown operator with the output shapes that the IR states.
+The translation keeps the inputs, the shapes, the Reshape layers, and the layers that compute requested shapes. Any
+other layer becomes a node with an unknown operator. Its outputs have the shapes from the IR.
 
 Invariants:
 
-- An IR with a document type declaration is rejected, so no entity is expanded and no other document is read.
+- An IR with an XML document type declaration is rejected, so no XML entities are expanded and no other documents are
+  read.
 - Only integer constants of up to MAX_ITEMS items are read from the weights.
 """
 
@@ -35,11 +36,11 @@ _Nodes = Iterator[onnx.NodeProto]
 
 
 class _Layer(NamedTuple):
-    """A layer of the IR.
+    """A layer of an OpenVINO IR.
 
     Attributes:
-        element: the element of the layer.
-        name: the name of the layer, which is also the name of its only output.
+        element: the XML element of the layer.
+        name: the name of the layer, which is also the name of its first output.
         inputs: the names of the input tensors.
     """
 
@@ -49,21 +50,21 @@ class _Layer(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The type of the layer."""
+        """The type of the layer, for example `Reshape`."""
         return self.element.get("type", "")
 
     @property
     def ports(self) -> list[ET.Element]:
-        """The output ports."""
+        """The XML elements of the layer's output ports."""
         return self.element.findall("output/port")
 
     @property
     def outputs(self) -> list[str]:
-        """The names of the output tensors. The first one has the name of the layer."""
+        """The names of the layer's output tensors. The first output has the name of the layer."""
         return [f"{self.name}:{place}" if place else self.name for place in range(len(self.ports))]
 
     def get(self, key: str, default: str = "") -> str:
-        """Returns an attribute of the layer."""
+        """Returns an attribute of the layer, or the default if the layer does not have it."""
         data = self.element.find("data")
         return default if data is None else data.get(key, default)
 
@@ -73,10 +74,10 @@ class _Layer(NamedTuple):
 
 
 def read_ir(path: Path) -> ModelSource:
-    """Returns an IR model as an ONNX model.
+    """Reads an OpenVINO IR and returns it as an ONNX model.
 
     Raises:
-        ModelError: the file is not an IR, or the weights of a needed constant cannot be read.
+        ModelError: the file is not a valid IR, or `model.bin` does not contain a constant that is needed.
         OSError: the file cannot be read.
     """
     root = _parse(path.read_bytes())
@@ -97,7 +98,7 @@ def read_ir(path: Path) -> ModelSource:
 
 
 def _add_layer(graph: onnx.GraphProto, layer: _Layer, weights: Path, bounds: dict[str, Interval]) -> None:
-    """Adds a layer to the graph, as an input, a constant or nodes."""
+    """Adds a layer to the ONNX graph, as an input, a constant, or one or more nodes."""
     constant = _read_constant(layer, weights) if layer.kind == "Const" else None
     if layer.kind == "Parameter":
         graph.input.append(_describe_input(layer, bounds))
@@ -133,12 +134,13 @@ def _reject_doctype(name: str, *_: object) -> None:
 
 
 def _sort_layers(root: ET.Element) -> list[_Layer]:
-    """Returns the layers so that each comes after the layers of its inputs."""
+    """Returns the layers in an order in which each layer comes after the layers that compute its inputs."""
     layers, taken = dict[str, _Layer](), set[str]()
     for element in root.findall("layers/layer"):
         key = element.get("id", "")
         name = element.get("name") or f"layer_{key}"
-        layers[key] = _Layer(element, f"{name}#{key}" if name in taken else name, [])  # names of layers may be equal
+        # Two layers may have the same name.
+        layers[key] = _Layer(element, f"{name}#{key}" if name in taken else name, [])
         taken.add(layers[key].name)
     edges: dict[str, dict[str, tuple[str, str]]] = {key: {} for key in layers}
     for edge in root.findall("edges/edge"):
@@ -165,7 +167,7 @@ def _sort_layers(root: ET.Element) -> list[_Layer]:
 
 
 def _describe_input(layer: _Layer, bounds: dict[str, Interval]) -> onnx.ValueInfoProto:
-    """Returns the input of a Parameter layer, and writes the limits of its dims into `bounds`."""
+    """Translates a Parameter layer to an input of the ONNX model, and adds the limits of its dims to `bounds`."""
     dims: list[int | str | None] = []
     text = layer.get("shape")
     if text == "...":
@@ -190,13 +192,13 @@ def _read_dims(port: ET.Element) -> list[int | None]:
 
 
 def _read_number(text: str) -> int | None:
-    """Returns a size, an offset or a version. The result is None if the text is not a number that fits into 63 bits."""
+    """Reads a size, an offset or a version. Returns None if the text is not a number that fits into 63 bits."""
     number = int(text) if re.fullmatch("[0-9]{1,19}", text) else _MAX_NUMBER + 1
     return number if number <= _MAX_NUMBER else None
 
 
 def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
-    """Returns a short integer constant, or None for another constant."""
+    """Reads the value of a Const layer. Returns None if it is not a short list of integers or a single integer."""
     (port,) = layer.ports or [ET.Element("port")]
     dims = [size for size in _read_dims(port) if size is not None]
     kind = _INTEGERS.get(layer.get("element_type") or port.get("precision", "").lower())
@@ -217,7 +219,7 @@ def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
 
 
 def _translate(layer: _Layer) -> _Nodes:
-    """Yields the ONNX nodes of a layer. The last node has the outputs of the layer."""
+    """Translates a layer to ONNX nodes. The outputs of the last node are the outputs of the layer."""
     translated = [*_SPECIAL[layer.kind](layer)] if layer.kind in _SPECIAL else []
     if translated:
         yield from translated
@@ -229,13 +231,13 @@ def _translate(layer: _Layer) -> _Nodes:
 
 
 def _translate_gather(layer: _Layer) -> _Nodes:
-    # The third input is the axis. A list of dims has only one axis.
+    # The third input is the axis. It is left out, because a list of dims has only one axis.
     if layer.ports and len(_read_dims(layer.ports[0])) <= 1:
         yield helper.make_node("Gather", layer.inputs[:2], [layer.name], layer.name, axis=0)
 
 
 def _translate_slice(layer: _Layer) -> _Nodes:
-    """Translates a StridedSlice of a list, as exporters use it to take dims of a shape."""
+    """Translates a StridedSlice of a list. Exporters use this layer to take dims from a shape."""
     names = ("begin", "end", "new_axis", "ellipsis", "shrink_axis")
     masks = {name for name in names if layer.get(f"{name}_mask").strip(" 0,")}
     port = layer.element.find("input/port")
@@ -279,7 +281,7 @@ _RENAMED = {name: name for name in (*_SAME, "Concat", "ReduceProd", "Reshape", "
 
 
 def _describe_bodies(root: ET.Element) -> str:
-    """Returns a note if a loop or a branch contains Reshape layers, because these are not checked."""
+    """Returns a note if loops or branches contain Reshape layers, because such layers are not checked."""
     count = sum(layer.get("type") == "Reshape" for layer in root.iter("layer"))
     count -= sum(layer.get("type") == "Reshape" for layer in root.findall("layers/layer"))
     return f"{count} Reshape layers in the bodies of loops and branches are not checked" if count else ""

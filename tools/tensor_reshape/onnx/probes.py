@@ -1,13 +1,14 @@
-"""Tries sizes of the inputs of a model, so that each verdict about the model is backed by a computation.
+"""Tries sizes of a model's inputs, so that a computation confirms each verdict about the model.
 
-The search begins with sizes that every node accepts, the base point. From there it changes each dynamic dim by itself,
-and dims together. The values include those that a condition singles out, and their neighbours.
+A probe computes the model for one choice of sizes. The search first finds sizes that every node accepts, which are the
+base point. From there, it changes each dynamic dim separately, and then several dims together. The tried values include
+those that a condition mentions, and their neighbours.
 
 Invariants:
 
-- Dims with the same name get the same size, and declared bounds hold.
-- Dims that only work together, for example the lengths of a cache and of a mask, cause no finding.
-- A probe that only a node other than Reshape rejects is not a finding about a Reshape node.
+- Dims with the same name get the same size, and all sizes are within the declared bounds.
+- Dims that can only change together, for example the lengths of a cache and of a mask, cause no finding.
+- If only a node other than Reshape rejects the sizes of a probe, this is not a finding about a Reshape node.
 """
 
 import time
@@ -33,24 +34,24 @@ SECONDS = 5.0
 """The time in which probes are made. One probe takes half a second in a model of 5,000 nodes."""
 
 _MAX_PROBES = 2000
-_MAX_SOLUTIONS = 8  # solutions of the conditions that are tried
-_MAX_STEPS = 20_000  # of the search for solutions
-_MAX_SIZE = 4096  # larger sizes only make the arithmetic slower, unless a condition names one
+_MAX_SOLUTIONS = 8  # maximum number of solutions of the conditions that are tried
+_MAX_STEPS = 20_000  # maximum number of steps of the search for solutions
+_MAX_SIZE = 4096  # larger sizes would only slow down the arithmetic, unless a condition contains a larger number
 _MAX_NUMBER = 2**31
-_SMALL, _MAX_NAMES, _MAX_VIOLATIONS = 5, 4, 3  # of the sizes that are tried because they violate a condition
+_SMALL, _MAX_NAMES, _MAX_VIOLATIONS = 5, 4, 3  # limits for sizes that are tried because they violate a condition
 _FIRST = (8, 16, 32, 64, 224, 7, 14, 12, 10, 28, 56, 112, 128, 256, 512)
 _COMMON = (*_FIRST, *(size for size in (*range(2, 100), *range(112, 1025, 16)) if size not in _FIRST), 1)
 """Sizes of dims other than the first, in the order in which the search for a base point tries them."""
-_COMMON_MULTIPLE = 5040  # of many small numbers
-_MAX_SUMS = 6  # dims for which the search tries that some are sums of others
+_COMMON_MULTIPLE = 5040  # a common multiple of many small numbers
+_MAX_SUMS = 6  # maximum number of dims for which one dim may be tried as the sum of two others
 
 
 class RejectedSizes(NamedTuple):
-    """A Reshape node that rejects sizes which the other nodes before it accept.
+    """Sizes that a Reshape node rejects, although no node before it fails.
 
     Attributes:
-        key: the path of the graph and the output of the node.
-        sizes: the size of each dynamic dim.
+        key: the path of the node's graph, and the name of the node's output.
+        sizes: the size of each dynamic dim, by its name.
         decision: the shapes of the node, and the error.
     """
 
@@ -61,21 +62,21 @@ class RejectedSizes(NamedTuple):
 
 @dataclass(slots=True)
 class Probes:
-    """The result of the probes of a model.
+    """The results of all probes of a model.
 
     Attributes:
-        base: sizes that every node accepts, or None if there are none.
-        reason: why no base point was found, or an empty text.
-        accepted: the sizes that every node accepts, with the result.
-        rejections: the sizes that a Reshape node rejects, with the first node.
-        best: the result for the base point, or for the sizes that most nodes accept.
-        names: the names of the dynamic dims, and names that consist of them.
-        leading: the name of the dim that is the first of most inputs, which is usually the batch.
-        is_static: whether no input has a dynamic dim, so that these are the only sizes.
-        needs: a sentence for each other node that rejects sizes, such as `Gemm /fc cannot run with [2, 192], [64, 10]
-            if batch=3`.
+        base: the base point, which is a choice of sizes that every node accepts. None if the search has found none.
+        reason: the reason why no base point was found, or an empty text.
+        accepted: the choices of sizes that every node accepts, each with the result for these sizes.
+        rejections: choices of sizes that a Reshape node rejects, each with the first node that rejects them.
+        best: the result for the base point, or without a base point, for the sizes with the most known tensors.
+        names: the names of the dynamic dims, and the formulas of them.
+        leading: the name of the dim that comes first in most inputs, which is usually the batch size.
+        is_static: whether no input has a dynamic dim, so that there is only one choice of sizes.
+        needs: a sentence for each node other than Reshape that rejects sizes, such as `Gemm /fc cannot run with [2,
+            192], [64, 10] if batch=3`.
         ties: groups of dims that can only change together, for example the lengths of a cache and of a mask.
-        tried: the number of sizes that were tried.
+        tried: the number of probes, which is the number of tried choices of sizes.
     """
 
     base: Sizes | None = None
@@ -96,12 +97,15 @@ class FreeDims:
 
     Attributes:
         bounds: the declared bounds of each dim, by name.
-        leading: the name of the dim that is the first of most inputs, which is usually the batch.
-        missing: why no shapes can be built, or an empty text.
+        leading: the name of the dim that comes first in most inputs, which is usually the batch size.
+        missing: the reason why the shapes of the inputs cannot be built from sizes, or an empty text.
     """
 
     def __init__(self, source: ModelSource, params: DimParams, names: Iterable[str]) -> None:
-        """Reads the inputs of a model, except for those with a default value. The names may be formulas of dims."""
+        """Reads the inputs of a model, except for inputs with a default value.
+
+        `names` are further names, which may be formulas of dims.
+        """
         defaults = {tensor.name for tensor in source.model.graph.initializer}
         self._dims: dict[str, tuple[AnyDim, ...]] = {}
         self.missing = ""
@@ -123,7 +127,7 @@ class FreeDims:
             name: formula
             for name in {*symbols, *names}
             if (formula := read_formula(name)) is not None and list_words(formula) <= symbols.keys()
-            # a declared name that has no value for common sizes, such as `h/7`, is a free dim
+            # A declared name such as `h/7` is a free dim if the formula has no value for common sizes.
             if name not in symbols or compute(formula, dict.fromkeys(list_words(formula), _COMMON_MULTIPLE)) is not None
         }
         self.bounds = {name: bounds for name, bounds in symbols.items() if name not in self._formulas}
@@ -131,7 +135,7 @@ class FreeDims:
         self.leading = {name for name, _ in first.most_common(1)} & set(self.bounds)
 
     def complete(self, sizes: Sizes) -> Sizes:
-        """Adds the sizes that formulas such as `past + length` have."""
+        """Returns the sizes together with the values of formulas such as `past + length`."""
         computed = {name: compute(formula, sizes) for name, formula in self._formulas.items()}
         return {**sizes, **{name: value for name, value in computed.items() if value is not None}}
 
@@ -141,18 +145,18 @@ class FreeDims:
         return frozenset({*self.bounds, *self._formulas})
 
     def uses(self, name: str, other: str) -> bool:
-        """Whether a name is another one, or a formula with it."""
+        """Whether `name` is equal to `other`, or is a formula that contains `other`."""
         return name == other or (name in self._formulas and other in list_words(self._formulas[name]))
 
     def build(self, sizes: Sizes) -> dict[str, Dims] | None:
-        """Returns the shapes of the inputs, or None if a declared dim is not a whole number for these sizes."""
+        """Returns the shapes of the inputs for these sizes, or None if a declared dim would not be a whole number."""
         known = self.complete(sizes)
         built = {name: tuple(evaluate_dim(dim, known) for dim in dims) for name, dims in self._dims.items()}
         return None if any(None in dims for dims in built.values()) else built
 
 
 class _ProbeSearch:
-    """Tries sizes, until the time is over."""
+    """Searches for probes and runs them, until the time is over."""
 
     def __init__(
         self, source: ModelSource, params: DimParams, requirements: Sequence[Requirement], seconds: float
@@ -172,7 +176,7 @@ class _ProbeSearch:
         self.result = Probes()
 
     def run(self) -> Probes:
-        """Returns the result."""
+        """Runs the search, and returns the results of its probes."""
         result = self.result
         result.is_static, result.leading = not self.free.bounds, self.free.leading
         result.names = self.free.names
@@ -193,7 +197,7 @@ class _ProbeSearch:
         return result
 
     def _try(self, sizes: Sizes) -> Run | None:
-        """Returns the result for sizes, or None if they are not possible."""
+        """Runs a probe and returns its result, or None if the sizes do not fit the declared dims."""
         key = tuple(sorted(sizes.items()))
         if key not in self._runs:
             built = self.free.build(sizes) if self._is_legal(sizes) else None
@@ -238,7 +242,7 @@ class _ProbeSearch:
         return found
 
     def _climb(self, sizes: Sizes, score: int) -> tuple[Sizes, Run] | None:
-        """Changes one dim after another as long as more nodes accept the sizes."""
+        """Looks for a base point by changing one dim after the other, as long as this makes more tensors known."""
         is_better = True
         while is_better:
             is_better = False
@@ -278,7 +282,7 @@ class _ProbeSearch:
             yield {name: self._fit(name, size) for name in names}
 
     def _solve(self, sizes: Sizes, names: Sequence[str], lead: int) -> Iterator[Sizes]:
-        """Yields sizes that satisfy all conditions whose names are dims of inputs."""
+        """Yields sizes that satisfy all conditions, except conditions with names that are not dims of inputs."""
         known = self.free.complete(sizes)
         for condition in self._conditions:
             if not _may_hold(condition, known):
@@ -299,7 +303,7 @@ class _ProbeSearch:
         return {name: self._fit(name, lead if name in self.free.leading else size) for name in self.free.bounds}
 
     def _list_sums(self, sizes: Sizes) -> Iterator[Sizes]:
-        """Yields sizes of which one is the sum of two others, for example the length of a mask."""
+        """Yields sizes in which one dim is the sum of two other dims, for example the length of a mask."""
         if len(sizes) > _MAX_SUMS:
             return
         for name in sizes:
@@ -307,7 +311,7 @@ class _ProbeSearch:
                 yield {**sizes, name: sum(sizes[other] for other in pair)}
 
     def _fit(self, name: str, size: int) -> int:
-        """Returns the nearest size within the declared bounds of a dim."""
+        """Returns the size within the declared bounds of a dim that is nearest to `size`."""
         low, high = self.free.bounds[name]
         return max(size, low, 1) if high is None else min(max(size, low, 1), high)
 
@@ -329,7 +333,7 @@ class _ProbeSearch:
                 self.result.needs.setdefault(key, f"{failure} if {sizes}")
 
     def _violate(self, base: Sizes) -> None:
-        """Tries small sizes that violate a condition, if the other probes violated none of its kind."""
+        """For each condition that no rejected probe has violated, tries small sizes that violate it."""
         for condition in self._conditions:
             if any(
                 not condition.holds(one.sizes)
@@ -352,7 +356,7 @@ class _ProbeSearch:
         return self._is_legal(sizes) and condition.symbols <= known.keys() and not condition.holds(known)
 
     def _add_other_rejections(self) -> None:
-        """Adds the sizes that a Reshape node rejected in the search for a base point or for a partner."""
+        """Adds the rejections by Reshape nodes that the search has met while it looked for base points or partners."""
         added = [one.sizes for one in self.result.rejections]
         for key, run in self._runs.items():
             if run is not None and _rejects_first(run) and self.free.complete(dict(key)) not in added:
@@ -363,14 +367,14 @@ class _ProbeSearch:
         self.result.rejections.append(RejectedSizes(key, self.free.complete(sizes), decision))
 
     def _tie(self, names: set[str]) -> None:
-        """Adds a group of dims, which is merged with the groups that have some of them."""
+        """Adds a group of dims that can only change together. Merges it with groups that contain some of these dims."""
         for tie in [tie for tie in self.result.ties if tie & names]:
             self.result.ties.remove(tie)
             names |= tie
         self.result.ties.append(names)
 
     def _find_partner(self, base: Sizes, changed: Sizes, name: str) -> str | None:
-        """Returns a dim that must change together with another one, so that every node accepts the sizes."""
+        """Returns a dim that must change together with `name` so that every node accepts the sizes, or None."""
         step = changed[name] - base[name]
         for other in base:
             for size in (base[other] + step, base[other] - step, changed[name]) if other != name else ():
@@ -389,13 +393,13 @@ class _ProbeSearch:
                 yield {name: size + 1 if place == 0 else 2 * size for name, size in base.items()}
 
     def _list_values(self, name: str, size: int) -> list[int]:
-        """Returns the sizes of a dim if only this dim changes."""
+        """Returns the sizes to try for a dim while the other dims stay the same."""
         singled = [value + change for value in self._list_singled(name, size) for change in (0, 1, -1)]
         usual = [1, 3, 5] if name in self.free.leading else [size + 1, size - 1, 2 * size, size + 2, 2 * size + 1]
         return [value for value in dict.fromkeys((*usual, *singled)) if value != size]
 
     def _list_singled(self, name: str, size: int) -> list[int]:
-        """Returns the values of a dim that conditions single out: its value, its next multiple, and its bounds."""
+        """Returns values of a dim that conditions mention: a required value, the next required multiple, and bounds."""
         values, steps, ends = list[int](), list[int](), set[int]()
         for one in self._all_conditions:
             left, right = one.left, one.right
@@ -416,7 +420,7 @@ class _ProbeSearch:
 def probe(
     source: ModelSource, params: DimParams, requirements: Sequence[Requirement] = (), seconds: float = SECONDS
 ) -> Probes:
-    """Returns the result of the probes of an expanded model."""
+    """Tries sizes of the inputs of an expanded model, and returns the results."""
     return _ProbeSearch(source, params, requirements, seconds).run()
 
 
@@ -426,7 +430,7 @@ def format_sizes(sizes: Sizes) -> str:
 
 
 def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes) -> bool:
-    """Whether a node with the requirement accepts sizes that do not satisfy it."""
+    """Whether a node that demands the requirement accepts sizes that violate it."""
     condition = requirement.condition
     for sizes, run in probes.accepted:
         found = [run.decisions.get(keys[node]) for node in requirement.nodes]
@@ -437,7 +441,10 @@ def is_refuted(requirement: Requirement, keys: Sequence[Key], probes: Probes) ->
 
 
 def _list_divisors(conditions: Iterable[Condition]) -> list[int]:
-    """Returns the divisors of the numbers in conditions, up to _MAX_SIZE, and these numbers. They may be sizes."""
+    """Returns the divisors up to _MAX_SIZE of the numbers in conditions, and the larger numbers themselves.
+
+    Such numbers are likely sizes.
+    """
     products = [product for one in conditions for product in (one.left, one.right) if product is not None]
     numbers = {number for product in products for number in (product.coefficient, product.divisor)}
     divisors = [size for size in range(2, _MAX_SIZE + 1) if any(number % size == 0 for number in numbers)]
@@ -449,7 +456,7 @@ def _find_symbol(product: Expression | None) -> str | None:
 
 
 def _may_hold(condition: Condition, sizes: Sizes) -> bool:
-    """Whether other dims can have sizes that satisfy a condition."""
+    """Whether a condition may be satisfied for these sizes and some sizes of the other dims."""
     if condition.symbols <= sizes.keys():
         return condition.holds(sizes)
     right = condition.right
@@ -477,7 +484,7 @@ def _rejects_first(run: Run) -> bool:
 
 
 def evaluate_dim(dim: AnyDim, sizes: Sizes) -> int | None:
-    """Returns the size of a dim for sizes, or None if it has none."""
+    """Returns the value of a dim for the sizes of the named dims, or None if it is unknown or not a whole number."""
     if dim is None or isinstance(dim, int):
         return dim
     expression = dim.expression

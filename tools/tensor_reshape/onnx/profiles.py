@@ -1,6 +1,7 @@
-"""Computes a model for concrete input shapes.
+"""Computes a model for concrete input shapes (a profile).
 
-Each name of an input dim gets the size from the shape. Another input with this name gets the size too.
+The name of an input dim gets its size from the shape of this input. A dim with the same name in another input gets the
+same size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +35,14 @@ class ProfileError(ModelError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileReport:
-    """The results of the nodes of a model for the input shapes of a profile.
+    """The results of a model's nodes for the input shapes of a profile.
 
     Attributes:
-        shapes: the shape of each input that the profile names.
-        decisions: the Reshape nodes that run, by the path of their graph and the name of their output.
-        labels: the name of each of these nodes.
-        failures: a sentence for each other node that cannot run.
+        shapes: the shapes in the profile, by the names of the inputs.
+        decisions: the results of the Reshape nodes that run, each under the path of its graph and the name of its
+            output.
+        labels: the names of the Reshape nodes, under the same keys.
+        failures: a sentence for each other node that cannot run with these shapes.
 
     >>> check_profile(model, dict(x=[5, 12, 64])).result
     'accepted'
@@ -53,7 +55,7 @@ class ProfileReport:
 
     @property
     def result(self) -> str:
-        """Whether all Reshape nodes accept the shapes: `accepted`, `rejected` or `undecided`."""
+        """The verdict of all Reshape nodes together, which is `accepted`, `rejected` or `undecided`."""
         if any(decision.error is not None for decision in self.decisions.values()):
             return "rejected"
         return "undecided" if any(decision.cause for decision in self.decisions.values()) else "accepted"
@@ -78,7 +80,7 @@ class ProfileReport:
 
 
 def run_profile(source: ModelSource, shapes: ProfileShapes, params: DimParams) -> ProfileReport:
-    """Returns what the nodes of an expanded model do with the shapes of a profile."""
+    """Computes an expanded model for the shapes of a profile, and returns the results of its nodes."""
     run = Interpreter(source).run(_bind_inputs(source.model.graph, shapes, params))
     labels = {
         (path, node.output[0]): node.name or node.output[0]
@@ -90,7 +92,10 @@ def run_profile(source: ModelSource, shapes: ProfileShapes, params: DimParams) -
 
 
 def _bind_inputs(graph: onnx.GraphProto, shapes: ProfileShapes, params: DimParams) -> dict[str, Dims | None]:
-    """Returns the shapes of all inputs without a default value, with None for an unknown dim."""
+    """Checks the shapes of a profile, and derives the shapes of the other inputs from them.
+
+    Returns the shapes of all inputs that have no default value, with None for an unknown dim.
+    """
     inputs = {given.name: given.type for given in graph.input}
     given = [
         (f"dimension {place} of {name}", dim, shape[place])
@@ -131,7 +136,7 @@ def _check_range(field: str, size: int) -> None:
 
 
 def _solve_product(field: str, dim: AnyDim, size: int, sizes: dict[str, int]) -> None:
-    """Adds the size of the only name in a product such as `2*b`, if the name has no size yet."""
+    """If a dim is a product with one name, such as `2*b`, derives the size of this name, unless it already has one."""
     expression = dim.expression if isinstance(dim, Dim) else None
     if expression is None or expression.divisors or len(expression.factors) != 1:
         return
@@ -145,7 +150,7 @@ def _solve_product(field: str, dim: AnyDim, size: int, sizes: dict[str, int]) ->
 def _read_input(
     name: str, shape: Sequence[int], inputs: Mapping[str, onnx.TypeProto], params: DimParams
 ) -> Sequence[AnyDim]:
-    """Returns the declared dims of an input."""
+    """Returns the declared dims of an input. Raises ProfileError if the shape in the profile has another rank."""
     if name not in inputs:
         raise ProfileError(f"the model has no input {name}; its inputs are {', '.join(inputs) or 'none'}")
     if not inputs[name].HasField("tensor_type"):

@@ -1,4 +1,4 @@
-"""The result of a model check, with a finding for each Reshape node."""
+"""Defines the report of a model check, which contains a finding for each Reshape node."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -46,19 +46,19 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The finding about one Reshape node.
+    """The result of the check for one Reshape node.
 
     Attributes:
-        node: the node.
-        answer: the inferred output shape, or the rejection.
-        declared: the output shape that the model declares, with None for an unknown dimension. The value is None if
-            the model declares no shape.
-        inferred: the output shape that onnx infers without the declared shape.
+        node: the Reshape node.
+        answer: the inferred output shape, or the error if the node rejects every input.
+        declared: the output shape that the model declares, with None for each unknown dimension. The whole shape is
+            None if the model declares no shape.
+        inferred: the output shape that onnx infers if the declared shape is removed.
         disagreements: a sentence for each contradiction between these shapes.
-        verdict: the verdict.
-        origin: the place in the source that made the node, such as `model.py:12: return x.view(1, -1)`. It is empty if
-            the exporter has not stored it.
-        advice: what to write instead, or an empty text.
+        verdict: the verdict about the node.
+        origin: the line of source code from which the node was exported, such as `model.py:12: return x.view(1, -1)`.
+            It is empty if the exporter has not stored this line.
+        advice: a sentence that says what to write instead, or an empty text.
 
     >>> (finding,) = check_model(model).findings
     >>> print(finding, finding.verdict.value, sep=": ")
@@ -76,7 +76,7 @@ class Finding:
 
     @property
     def copies(self) -> tuple[str, ...]:
-        """A sentence for each requested item that is not a size in every run."""
+        """A sentence for each item of the requested shape that may copy a dimension in some runs."""
         target = self.node.target or ()
         return tuple(
             f"shape[{at}] is {format_dim(target[at])}; if it is 0, it copies dimension {at}: treated as unknown"
@@ -85,11 +85,11 @@ class Finding:
 
     @property
     def is_good(self) -> bool:
-        """Whether the node is not rejected, and no shape contradicts the inferred shape."""
+        """Whether the node accepts some inputs, and no other shape contradicts the inferred shape."""
         return self.verdict not in {Verdict.REJECTED, Verdict.DISAGREES}
 
     def __str__(self) -> str:
-        """The finding in one line, such as `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
+        """The finding as one line of text, such as `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
         node, answer = self.node, self.answer
         text = f"rejected: {answer} [{answer.reason}]" if isinstance(answer, ReshapeError) else f"is {answer}"
         return f"{node.label}: {format_dims(node.data)} under {format_dims(node.target)} {text}"
@@ -120,13 +120,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedProbe:
-    """A Reshape node that rejects sizes which no condition excludes.
+    """A Reshape node that rejects certain sizes of the inputs, although no condition excludes these sizes.
 
     Attributes:
-        node: the index of the node.
-        label: the name of the node, or of its output.
-        sizes: the size of each dynamic dimension.
-        decision: the shapes of the node, and the error.
+        node: the index of the node's finding in the report.
+        label: the name of the node, or the name of its output if the node has no name.
+        sizes: the rejected size of each dynamic dimension.
+        decision: the shapes at the node for these sizes, and the error.
 
     >>> check_model(model).failed_probes
     ()
@@ -138,31 +138,31 @@ class FailedProbe:
     decision: Decision
 
     def __str__(self) -> str:
-        """The finding in one line, such as `rows fails for h=16 w=14: [1, 3, 8, 7] under [0, 147] rejected: ...`."""
+        """The failed probe as text, such as `rows fails for h=16 w=14: [1, 3, 8, 7] under [0, 147] rejected: ...`."""
         return f"{self.label} fails for {format_sizes(self.sizes)}: {self.decision}"
 
     def to_json(self) -> Json:
-        """Returns the finding in the form of JSON."""
+        """Returns the failed probe in the form of JSON."""
         return {"node": self.node, "sizes": dict(self.sizes), **describe_decision(self.decision)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelReport:
-    """The findings of a model check.
+    """The report of a model check.
 
     Attributes:
         findings: a finding for each Reshape node, in the order of the nodes in the file.
-        notes: a sentence for each step of the check that failed.
+        notes: a sentence for each step of the check that failed or was left out.
         requirements: the conditions that the inputs of the model must satisfy.
-        contradiction: a smallest set of conditions that no input with elements satisfies, each with the index of its
-            node. The tuple is empty if the check finds no contradiction.
-        failed_probes: the nodes that reject sizes which no condition excludes, with the sizes.
-        remarks: sentences about the model that change neither the verdict nor the exit code: sizes that a node other
-            than Reshape rejects, and a name that leaves dimension 0.
-        claims: a sentence for each declared shape of another tensor that is wrong.
-        tried: the number of sizes that were tried.
+        contradiction: a smallest set of conditions that contradict each other for all inputs with elements. Each
+            condition has the index of its node. The tuple is empty if the check finds no contradiction.
+        failed_probes: the nodes that reject sizes although no condition excludes these sizes.
+        remarks: sentences about the model that change neither the verdict nor the exit code. They are about sizes that
+            a node other than Reshape rejects, and about names that do not stay in dimension 0.
+        claims: a sentence for each wrong declared shape of a tensor that is not the output of a Reshape node.
+        tried: the number of choices of input sizes that were tried.
         base: sizes that every node accepts, or None if none were found.
-        undecided: why the model is undecided, one sentence for each reason.
+        undecided: a sentence for each reason why the verdict about the model is undecided.
 
     >>> report = check_model(model)
     >>> report.is_good, report.disagreements, len(report.requirements)
@@ -182,7 +182,7 @@ class ModelReport:
 
     @property
     def disagreements(self) -> tuple[str, ...]:
-        """All declared or inferred shapes that are wrong."""
+        """A sentence for each shape that is wrong, whether the model declares it or onnx infers it."""
         return (*(text for finding in self.findings for text in finding.disagreements), *self.claims)
 
     @property
@@ -220,7 +220,7 @@ class ModelReport:
 
     @property
     def summary(self) -> str:
-        """The verdict and the counts in one line, as `tensor-reshape check` prints them at the end."""
+        """The verdict and the counts as one line of text, which `tensor-reshape check` prints at the end."""
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
         number = len(self.findings)
         nodes = f"{number} Reshape {'node' if number == 1 else 'nodes'}{f' ({counts})' if counts else ''}"
@@ -228,7 +228,7 @@ class ModelReport:
         return f"{self.verdict.value}: {nodes}, {tried}"
 
     def __repr__(self) -> str:
-        """The type and the summary, because all findings fill several screens."""
+        """The type and the summary of the report, because all findings would fill several screens."""
         return f"<ModelReport {self.summary}>"
 
     def to_json(self) -> Json:
@@ -274,9 +274,9 @@ def _describe_target(items: Sequence[AnyDim] | None) -> Json | None:
 
 
 def find_disagreement(source: str, stated: Sequence[AnyDim] | None, have: InferredShape) -> str | None:
-    """Returns the contradiction between the shape of `source` and our shape, ignoring names.
+    """Returns a sentence if a shape from `source` contradicts the inferred shape. Names of dimensions are not compared.
 
-    The result is None if both shapes can be right.
+    Returns None if both shapes can be right.
     """
     if stated is None or have.dims is None:
         return None

@@ -1,17 +1,19 @@
 """Combines the conditions of all Reshape nodes into the requirements for the inputs of a model.
 
-The solver derives values, ranges and divisors of single names from the conditions. A condition takes part in a
-derivation as soon as at most one side of it has names without a value. The solver does not combine two relations of
-several unknown names, such as `a*b = 6` and `a*b = 8`.
+From the conditions, the solver derives values, ranges and divisors of single names. It uses a condition as soon as all
+names on at least one side of the condition have a value. It does not combine two conditions that each contain several
+unknown names, such as `a*b = 6` and `a*b = 8`.
 
 Invariants:
 
 - If the solver finds a contradiction, no values of the names satisfy all conditions.
-- If the solver finds a value of a name, the name has this value in all solutions.
-- A requirement contains only names of input dims, and formulas of such names. A condition that contains another name,
-  for example a dim that onnx has named, is used to find contradictions and values, but is not a requirement.
-- Each node of the main graph runs in every run of the model. A node of a subgraph, for example of a branch of an If,
-  may not run. Its conditions are requirements with the path of the subgraph, and never cause a contradiction.
+- If the solver finds a value for a name, the name has this value in every solution.
+- The names in a requirement are names of input dims, or formulas of such names. If a condition contains another name,
+  for example of a dim that onnx has named, the solver uses it to find contradictions and values, but it does not become
+  a requirement.
+- Each node of the main graph runs in every run of the model. A node in a subgraph, for example in a branch of an If,
+  does not always run. Its conditions become requirements with the path of the subgraph, and never cause a
+  contradiction.
 """
 
 from collections import Counter, deque
@@ -50,11 +52,12 @@ class Demand(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The result for a list of demands.
+    """The result of solving a list of demands.
 
     Attributes:
-        values: the names that have only one possible value, each with the value and the demand that determined it.
-        contradicting: demands that contradict each other. The tuple is empty if the solver finds no contradiction.
+        values: for each name that has only one possible value, this value and the demand from which it was derived
+            last.
+        contradicting: the demands that contradict each other. Empty if the solver finds no contradiction.
     """
 
     values: Mapping[str, tuple[int, Demand]]
@@ -62,15 +65,16 @@ class Solution(NamedTuple):
 
 
 def solve(demands: Sequence[Demand], positive: AbstractSet[str] = frozenset()) -> Solution:
-    """Returns the values that follow from all demands, or demands that contradict each other."""
+    """Returns the values of names that follow from the demands, or the demands that contradict each other."""
     return _Solver(demands, positive).run()
 
 
 def find_contradiction(demands: Sequence[Demand], positive: AbstractSet[str] = frozenset()) -> tuple[Demand, ...]:
-    """Returns a smallest set of demands without a solution. The result is empty if the solver finds no contradiction.
+    """Returns a smallest set of demands that contradict each other, or an empty tuple if none are found.
 
-    The demands come from as few nodes as possible. If there are more than `_MAX_SETS` sets to try, the result may come
-    from more nodes. Each demand in the result is necessary, unless the solver has found more than `_MAX_CORE` demands.
+    The demands come from as few nodes as possible. However, if there are more than `_MAX_SETS` sets of nodes to try,
+    they may come from more nodes. Each demand in the result is necessary for the contradiction, unless the solver has
+    found more than `_MAX_CORE` demands.
     """
     core = _shrink(solve(demands, positive).contradicting, positive)
     by_node: dict[int, list[Demand]] = {}
@@ -89,7 +93,7 @@ def find_contradiction(demands: Sequence[Demand], positive: AbstractSet[str] = f
 
 
 def _shrink(demands: tuple[Demand, ...], positive: AbstractSet[str]) -> tuple[Demand, ...]:
-    """Returns only the demands that the contradiction needs."""
+    """Removes the demands that are not necessary for the contradiction."""
     if len(demands) > _MAX_CORE:
         return demands
     kept = list(demands)
@@ -105,14 +109,14 @@ class _Contradiction(Exception):  # noqa: N818 - the solver catches it
 
 
 class _Solver:
-    """Narrows the ranges of the names by one demand after another, until nothing changes."""
+    """Narrows the range of each name by applying the demands one after the other, until no range changes."""
 
     def __init__(self, demands: Sequence[Demand], positive: AbstractSet[str]) -> None:
         self._demands = demands
         self._ranges: dict[str, Interval] = {}
         self._steps: dict[str, int] = {}
-        self._causes: dict[str, list[int]] = {}  # the demands that narrowed a name
-        self._users: dict[str, list[int]] = {}  # the demands that contain a name
+        self._causes: dict[str, list[int]] = {}  # the indices of the demands that have narrowed the range of a name
+        self._users: dict[str, list[int]] = {}  # the indices of the demands that contain a name
         for place, (condition, _) in enumerate(demands):
             for symbol in condition.list_symbols():
                 bounds = symbol.bounds.meet(Interval(1, None)) if symbol.name in positive else symbol.bounds
@@ -138,7 +142,7 @@ class _Solver:
         )
 
     def _list_causes(self) -> list[int]:
-        """Returns the demands from which the contradiction was derived."""
+        """Returns the indices of the demands from which the contradiction was derived."""
         found, open_places = {self._place}, [self._place]
         while open_places:
             condition = self._demands[open_places.pop()].condition
@@ -153,7 +157,7 @@ class _Solver:
         if condition.unless_zero is not None:
             number, names = self._reduce(condition.unless_zero)
             if number == 0 or any(self._ranges[name].min == 0 for name in names):
-                return  # the tensor may be empty, and the condition does not apply to empty tensors
+                return  # the condition only applies to tensors with elements, but the tensor may be empty
         if condition.right is None:
             self._apply_range(condition)
         elif condition.kind is ConditionKind.EQUAL:
@@ -162,7 +166,10 @@ class _Solver:
             self._divide(self._reduce(condition.left), self._reduce(condition.right))
 
     def _reduce(self, product: Expression) -> tuple[int, Counter[str]]:
-        """Returns the number and the names of a product, with known values in the number."""
+        """Returns a product as a number and the names without a value.
+
+        The values of the other names are in the number.
+        """
         number, names = product.coefficient, Counter[str]()
         for symbol in product.factors:
             low, high = self._ranges[symbol.name]
@@ -183,7 +190,7 @@ class _Solver:
     def _equate(self, one: tuple[int, Counter[str]], other: tuple[int, Counter[str]]) -> None:
         (number, names), (value, rest) = (one, other) if one[1] else (other, one)
         if rest:
-            return  # both sides have names without a value
+            return  # nothing can be derived, because both sides have names without a value
         if not names:
             _require(number == value)
         elif value == 0:
@@ -196,7 +203,7 @@ class _Solver:
             self._solve_product(names, value // number)
 
     def _solve_product(self, names: Counter[str], value: int) -> None:
-        """Narrows the names of a product that has a value above 0."""
+        """Narrows the ranges of the names in a product that has the given value above 0."""
         for name, power in names.items():
             if len(names) > 1:
                 self._narrow(name, Interval(1, value))
@@ -267,15 +274,15 @@ class ModelVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """A condition that the inputs of a model must satisfy.
+    """A condition that the input dimensions of a model must satisfy.
 
     Attributes:
         condition: the condition. Its names are names of input dimensions, or formulas of them.
         nodes: the indices of the nodes that demand the condition.
-        labels: the names of these nodes, or of their outputs.
-        graph: the path of the subgraph with the nodes. If the subgraph does not run, the condition does not apply. The
-            path is empty for the main graph.
-        verdict: OK, RESTRICTED or FROZEN.
+        labels: the names of these nodes. A node without a name has the name of its output.
+        graph: the path of the subgraph that contains the nodes, or an empty text for the main graph. If the subgraph
+            does not run, the condition does not apply.
+        verdict: the verdict about the condition, which is OK, RESTRICTED or FROZEN.
 
     >>> [str(requirement.condition) for requirement in check_model(model).requirements]
     ['N >= 1']
@@ -288,7 +295,7 @@ class Requirement:
     verdict: ModelVerdict
 
     def __str__(self) -> str:
-        """The requirement in one line, such as `batch = 1 (node /Reshape_5)`."""
+        """The requirement as one line of text, such as `batch = 1 (node /Reshape_5)`."""
         parts = ["declared dynamic"] if self.verdict is ModelVerdict.FROZEN else []
         if self.graph:
             parts.append(f"if {self.graph} runs")
@@ -308,7 +315,7 @@ class Requirement:
 
 
 def list_dim_names(dims: Iterable[AnyDim]) -> Iterator[str]:
-    """Yields the names in dims, which may repeat."""
+    """Yields the names in the dims. A name may be yielded several times."""
     for dim in dims:
         if isinstance(dim, Dim) and dim.expression is not None:
             yield from (symbol.name for symbol in dim.expression.symbols)
@@ -320,14 +327,14 @@ def find_requirements(
     inputs: AbstractSet[str],
     formulas: Iterable[str],
 ) -> tuple[tuple[Requirement, ...], tuple[Demand, ...]]:
-    """Returns the requirements of a model, and a smallest set of conditions that no input with elements satisfies."""
+    """Returns the requirements of a model, and a smallest set of conditions that contradict each other, or none."""
     names = {*inputs, *(name for name in formulas if (tree := read_formula(name)) and list_words(tree) <= inputs)}
     demands: dict[tuple[str, Condition], list[Demand]] = {}
     for index, (node, answer) in enumerate(zip(nodes, answers, strict=True)):
         linked = None if node.data_from is None else answers[node.data_from]
         data = () if linked is None or isinstance(linked, ReshapeError) else linked.dims or ()
-        # Two nodes may call different dims by the same position, such as `data[0]`. Conditions with positions are not
-        # used.
+        # Conditions with positions such as `data[0]` are not used, because the same position means other dims at
+        # another node.
         own = set(list_dim_names([*(node.data or ()), *data, *(node.shape or ())]))
         for condition in () if isinstance(answer, ReshapeError) else answer.conditions:
             if condition.symbols <= own:
@@ -352,7 +359,7 @@ def find_requirements(
 
 
 def _list_frozen(requirements: Iterable[Requirement]) -> set[str]:
-    """Returns the names that have a single value, without those of which only a product has one."""
+    """Returns the names that can only have one value. Names of which only a product has one value are left out."""
     return {
         name
         for one in requirements
@@ -369,7 +376,7 @@ def _make_requirement(condition: Condition, places: list[int], nodes: Sequence[R
         nodes=tuple(places),
         labels=tuple(nodes[place].label for place in places),
         graph=graph,
-        # A subgraph that does not run leaves its dims free.
+        # If the subgraph does not run, the dims can have any size, so they are not frozen.
         verdict=ModelVerdict.RESTRICTED if graph and verdict is ModelVerdict.FROZEN else verdict,
     )
 
@@ -378,8 +385,8 @@ def judge(condition: Condition) -> ModelVerdict:
     """Returns the verdict about a condition of a node that always runs: OK, RESTRICTED or FROZEN."""
     left, right = condition.left, condition.right
     if condition.kind is ConditionKind.RANGE and (condition.min, condition.max) == (1, None):
-        return ModelVerdict.OK  # the tensor may not be empty
+        return ModelVerdict.OK  # only an empty tensor is excluded
     if condition.kind is not ConditionKind.EQUAL or right is None or right.factors:
         return ModelVerdict.RESTRICTED
-    # A product that is 0 leaves all but one of its names free.
+    # If a product must be 0, one of its names is 0 and the others can have any value, so they are not frozen.
     return ModelVerdict.FROZEN if left.symbol is not None or right.coefficient else ModelVerdict.RESTRICTED

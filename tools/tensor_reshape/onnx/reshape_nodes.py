@@ -1,13 +1,13 @@
-"""Finds the Reshape nodes of an ONNX model, with the known parts of their data and target shapes.
+"""Finds the Reshape nodes of an ONNX model, with the known parts of their input shapes and requested shapes.
 
-Nodes are read in the order of the file, because models execute nodes in this order. A subgraph of a node (If, Loop,
-Scan) can use the names of the graph around it. Each name has only its latest value, so a cycle in a model does not
-cause an endless loop.
+Nodes are read in the order of the file, because a model executes its nodes in this order. A subgraph of a node (If,
+Loop, Scan) can use the names of the graphs around it. A later value of a name replaces the earlier value, so a cycle in
+a model does not cause an endless loop.
 
-If a target item that a model computes from dims is 0, it copies another dim. Invariant: if an item is not listed in
-`copying`, it counts as a length in every run of the model. If such an item is 0 in a run, either the dim that it copies
-is 0 as well, or the node fails. A node fails if the data and the output have different numbers of elements, or if the
--1 would be a division by 0.
+If a model computes an item of a requested shape from dims and the result is 0, the item copies an input dim. Invariant:
+an item that is not listed in `copying` can be treated as a size in every run of the model. If such an item is 0 in a
+run, either the dim that it copies is also 0, or the node fails. A node fails if the input and the output have different
+numbers of elements, or if the -1 would require a division by 0.
 """
 
 from collections import ChainMap
@@ -60,21 +60,20 @@ With more names, each item that can be 0 is listed.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReshapeNode:
-    """One Reshape node.
+    """A Reshape node of a model, with the known parts of its shapes.
 
     Attributes:
         name: the name of the node, which may be empty.
-        graph: the path of the graph with the node, which names the outer nodes and their attributes, for example
-            `y.then_branch`. The path is empty for the main graph.
+        graph: the path of the graph that contains the node. It consists of the outer nodes and their attributes, for
+            example `y.then_branch`, and is empty for the main graph.
         output: the name of the node's output.
-        data: the known part of the input shape. The value is None if the rank of the data is unknown.
-        target: the known part of the requested shape. The value is None if the number of items is unknown.
-        copying: the indices of requested items that the model computes, and that copy another dimension if they are 0.
-            The query treats these items as unknown.
+        data: the known part of the input shape, or None if its rank is unknown.
+        target: the known part of the requested shape, or None if its number of items is unknown.
+        copying: the indices of the requested items that the model computes and that copy a dimension if they are 0. The
+            query treats these items as unknown.
         special_zero: whether a 0 in the requested shape copies a dimension. This flag is the opposite of the attribute
             `allowzero`.
-        data_from: the index of an earlier Reshape node whose output has the same shape as the input. The value is None
-            if there is no such node.
+        data_from: the index of an earlier Reshape node whose output has the same shape as this node's input, or None.
 
     >>> (finding,) = check_model(model).findings
     >>> finding.node.output, finding.node.shape, finding.node.special_zero
@@ -92,7 +91,7 @@ class ReshapeNode:
 
     @property
     def key(self) -> Key:
-        """The path of the graph, and the name of the output."""
+        """The path of the node's graph, and the name of the node's output."""
         return self.graph, self.output
 
     @property
@@ -102,7 +101,7 @@ class ReshapeNode:
 
     @property
     def shape(self) -> tuple[AnyDim, ...] | None:
-        """The requested shape of the query, with None for an item that may copy another dimension."""
+        """The requested shape for the query, with None for each item that may copy a dimension."""
         if self.target is None:
             return None
         return tuple(None if place in self.copying else item for place, item in enumerate(self.target))
@@ -110,14 +109,13 @@ class ReshapeNode:
 
 @dataclass(slots=True)
 class _Scope:
-    """The known values of the names that a node can use."""
+    """The known shapes and values of the tensors that a node can use, by name."""
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
     values: ChainMap[str, ShapeValue | None]
-    # If a tensor has the same shape as the output of a Reshape node, this mapping contains the node by the tensor's
-    # name.
+    # For each tensor that has the same shape as the output of a Reshape node, this mapping contains the node's index.
     makers: ChainMap[str, int]
-    replaceable: frozenset[str]  # such a constant is only the default value of a graph input, so its value may change
+    replaceable: frozenset[str]  # the names of graph inputs, whose constants are only default values
 
     def nest(self) -> "_Scope":
         return _Scope(self.shapes.new_child(), self.values.new_child(), self.makers.new_child(), self.replaceable)
@@ -126,7 +124,7 @@ class _Scope:
 def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[ReshapeNode]:
     """Returns the Reshape nodes of a model in order, with the declared or inferred shapes."""
     nodes: list[ReshapeNode] = []
-    # Before IR version 4, every constant also had to be an input, so such an input still counts as a constant.
+    # Before IR version 4, every constant also had to be listed as an input, so these inputs still count as constants.
     is_replaceable = model.ir_version >= _FIRST_IR_WITH_DEFAULTS
     replaceable = frozenset(given.name for given in model.graph.input if is_replaceable)
     _read_graph(model.graph, "", _Scope(ChainMap(), ChainMap(), ChainMap(), replaceable), params, nodes)
@@ -134,19 +132,19 @@ def find_reshape_nodes(model: onnx.ModelProto, params: DimParams) -> list[Reshap
 
 
 def list_shapes(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorShapeProto]]:
-    """Yields each tensor of a graph that has a shape, and the shape."""
+    """Yields the name and the shape of each tensor of a graph for which the model contains a shape."""
     for info in (*graph.input, *graph.value_info, *graph.output):
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             yield info.name, info.type.tensor_type.shape
 
 
 def is_reshape(node: onnx.NodeProto) -> bool:
-    """Whether a node is the Reshape operator of ONNX itself."""
+    """Whether a node has ONNX's own operator Reshape, and not an operator of the same name from another domain."""
     return node.op_type == "Reshape" and node.domain in {"", "ai.onnx"} and len(node.output) > 0
 
 
 def name_graph(graph: str, outputs: Sequence[str], name: str, attribute: str) -> str:
-    """Returns the path of a graph inside of a node, with the names from the outermost node to the innermost."""
+    """Returns the path of a graph inside a node. The path begins with the outermost node and ends with this node."""
     output = next(filter(None, outputs), name)  # an optional output that is not used has an empty name
     own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
@@ -199,7 +197,7 @@ def _describe_node(node: onnx.NodeProto, path: str, operands: Sequence[Operand],
 def _find_target(
     operands: Sequence[Operand], attributes: Mapping[str, onnx.AttributeProto]
 ) -> tuple[AnyDim, ...] | None:
-    if len(operands) < 2:  # noqa: PLR2004 - until opset 5, the target is an attribute
+    if len(operands) < 2:  # noqa: PLR2004 - before opset 5, the requested shape is an attribute
         return tuple(attributes["shape"].ints) if "shape" in attributes else None
     value, dims = operands[1]
     if value is not None and value.ndim == 1:
@@ -210,7 +208,7 @@ def _find_target(
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the indices of items that, in a run in which the node does not fail, copy a dim other than 0."""
+    """Returns the indices of items that may copy a dim other than 0 in a run in which the node does not fail."""
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
         return tuple(sorted(suspects))
@@ -224,7 +222,10 @@ def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) 
 
 
 def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
-    """Returns the names for which a dim is 0 if one of them is 0. A quotient is 0 if its dividend is 0."""
+    """Returns the names that can be 0 and would make one of the dims 0.
+
+    Names in the divisor of a quotient would not.
+    """
     return frozenset(
         factor.name
         for dim in dims
@@ -235,9 +236,9 @@ def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
 
 
 def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: AbstractSet[str]) -> set[int]:
-    """Returns the items that copy a dim other than 0 if exactly these names have the value 0.
+    """Returns the items that copy a dim other than 0 if exactly the names in `zeros` have the value 0.
 
-    The result is empty if the node fails.
+    Returns an empty set if the node fails for these values.
     """
     copies = {place for place, item in enumerate(target) if _is_zero(item, zeros)}
     if not copies <= set(range(len(data))):
@@ -250,7 +251,7 @@ def _fails(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: AbstractSet[
     if -1 in target:
         return has_zero
     is_empty = any(_is_zero(dim, zeros) for dim in data)
-    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item of the requested shape may be 0
+    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item may be 0
 
 
 def _is_zero(dim: AnyDim, zeros: AbstractSet[str]) -> bool:

@@ -1,11 +1,12 @@
-"""Computes the integer values in a model that are known without running it.
+"""Computes those integer values in a model that are known without running the model.
 
-Models compute the target of a Reshape from shapes, node by node. onnx's own inference computes these values as well,
-but does not return them. This module supports the operators that exporters use for shapes. The result of any other
-operator is unknown. A computed value is a scalar, or a list of at most MAX_ITEMS dims.
+Models often compute the requested shape of a Reshape from other shapes, with several nodes. onnx's own inference also
+computes these values, but does not return them. This module supports the operators that exporters use for such
+computations. The result of any other operator is unknown. A computed value is a scalar, or a list of at most MAX_ITEMS
+dims.
 
-Invariants: the item None of a value means an unknown number. A result is correct for all values of the names with which
-the model can run. A name stands for the size of a dim, so its value is not negative.
+Invariants: None in a value means an unknown number. A result is correct for all values of the names with which the
+    model can run. A name stands for the size of a dim, so its value is not negative.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,15 +35,15 @@ _INTEGERS: Mapping[int, "np.iinfo[Any]"] = {
     onnx.TensorProto.INT64: np.iinfo(np.int64),
 }
 _CONSTANTS = (("value_int", "i", np.int64), ("value_ints", "ints", np.int64), ("value_float", "f", np.float32))
-_STARTS, _ENDS, _STEPS = 1, 2, 4  # the places of three inputs of Slice
+_STARTS, _ENDS, _STEPS = 1, 2, 4  # the indices of three inputs of the operator Slice
 
 
 class Operand(NamedTuple):
     """An input tensor of a node.
 
     Attributes:
-        value: the elements. The value is None if the elements are unknown.
-        dims: the shape. The shape is None if the rank is unknown.
+        value: the elements of the tensor, or None if they are unknown.
+        dims: the shape of the tensor, or None if its rank is unknown.
     """
 
     value: ShapeValue | None
@@ -60,32 +61,35 @@ class _Call(NamedTuple):
     attributes: Attributes
 
     def read(self, place: int = 0) -> ShapeValue:
-        """Returns the value of an input."""
+        """Returns the value of an input. Raises _UnknownError if it is unknown."""
         value = self.operands[place].value
         if value is None:
             raise _UnknownError
         return value
 
     def read_list(self) -> ShapeValue:
-        """Returns the value of the first input, which is a list."""
+        """Returns the value of the first input. Raises _UnknownError if it is not a list."""
         value = self.read()
         if value.ndim != 1:
             raise _UnknownError
         return value
 
     def read_number(self, place: int, name: str = "") -> int:
-        """Returns a number that is an input of an operator, or an attribute in its older versions."""
+        """Returns a number from an input of the node.
+
+        In older versions of an operator, it comes from an attribute instead.
+        """
         value = self.attributes[name].ints if name in self.attributes else [*self.read(place).flat]
         if len(value) != 1 or not isinstance(value[0], int):
             raise _UnknownError
         return value[0]
 
     def get(self, name: str, default: int | None = None) -> int | None:
-        """Returns an attribute that is a number."""
+        """Returns the value of a number attribute, or the default if the node does not have the attribute."""
         return self.attributes[name].i if name in self.attributes else default
 
     def has_one_axis(self) -> bool:
-        """Whether the node has one axis. The axes are an attribute before opset 13."""
+        """Whether the node names exactly one axis. Before opset 13, the axes are an attribute instead of an input."""
         return len(self.attributes["axes"].ints if "axes" in self.attributes else self.read(1)) == 1
 
 
@@ -95,7 +99,7 @@ def make_value(dims: Iterable[AnyDim]) -> ShapeValue:
 
 
 def read_array(tensor: onnx.TensorProto) -> np.ndarray[Any, Any] | None:
-    """Returns the elements of a constant. They are None if there are too many, or if a separate file has them."""
+    """Returns the elements of a constant, or None if there are too many or if they are in a separate file."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL or not 0 <= prod(tensor.dims) <= MAX_ELEMENTS:
         return None
     try:
@@ -115,7 +119,7 @@ def read_constant(attributes: Attributes) -> np.ndarray[Any, Any] | None:
 
 
 def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
-    """Returns the integers of a constant in the model, or None if it has too many items or another type."""
+    """Returns the integers of a constant, or None if it has too many items or does not contain integers."""
     if tensor.data_type not in _INTEGERS or prod(tensor.dims) > MAX_ITEMS:  # decoding a large weight takes time
         return None
     return _make_integers(read_array(tensor))
@@ -139,8 +143,8 @@ def compute_value(node: onnx.NodeProto, operands: Sequence[Operand]) -> ShapeVal
 
 
 def _cast(call: _Call) -> ShapeValue:
-    # If a number does not fit into the type, the result is unknown, because Cast changes the number. For example,
-    # exporters write the end of a Slice as 2^63 - 1.
+    # If a number does not fit into the new type, the result is unknown, because Cast changes such a number. An example
+    # is 2^63 - 1, which exporters write as the end of a Slice.
     value, limits = call.read(), _INTEGERS[call.attributes["to"].i]
     return make_value(_hold(item, limits) for item in value.flat).reshape(value.shape)
 
@@ -148,7 +152,7 @@ def _cast(call: _Call) -> ShapeValue:
 def _concat(call: _Call) -> ShapeValue:
     items: list[AnyDim] = []
     for value, dims in call.operands:
-        # If the values of the items are unknown, the number of items may be known.
+        # Although the values of the items are unknown, their number may be known.
         size = dims[0] if dims is not None and len(dims) == 1 else None
         if value is not None and value.ndim == 1:
             items.extend(value)
@@ -176,7 +180,7 @@ def _gather(call: _Call) -> ShapeValue:
 
 def _reduce_product(call: _Call) -> ShapeValue:
     value = call.read_list()
-    if call.get("noop_with_empty_axes"):  # a node without axes multiplies nothing
+    if call.get("noop_with_empty_axes"):  # if it has no axes, this node multiplies nothing
         raise _UnknownError
     return make_value([_multiply_all(value)]).reshape([1] if call.get("keepdims", 1) else [])
 
@@ -200,10 +204,11 @@ def _slice(call: _Call) -> ShapeValue:
     data, start, end = call.read_list(), call.read_number(_STARTS, "starts"), call.read_number(_ENDS, "ends")
     step = call.read_number(_STEPS) if len(call.operands) > _STEPS else 1
     if step < 0 and start < -data.size:
-        # If a slice goes backwards and starts before the first item, the ONNX standard moves its start to the first
-        # item, but the reference evaluator of ONNX returns no items.
+        # The slice goes backwards and starts before the first item. In this case, the ONNX standard moves the start to
+        # the first item, but onnx's reference implementation returns no items. The result is therefore unknown.
         raise _UnknownError
-    # Python's slices work like those of ONNX, except that a negative step needs None for an end before the first item.
+    # Python's slices work like those of ONNX, with one exception. If the step is negative and the end is before the
+    # first item, Python needs None as the end.
     return data[start : None if step < 0 and end < -data.size else end : step]
 
 
@@ -234,12 +239,12 @@ def _multiply_all(dims: Iterable[AnyDim]) -> AnyDim:
 
 
 def _hold(item: AnyDim, limits: "np.iinfo[Any]" = _INTEGERS[onnx.TensorProto.INT64]) -> AnyDim:
-    """Returns the item if it fits into the type, and otherwise None."""
+    """Returns the item, or None if it is a number that does not fit into the integer type."""
     return None if isinstance(item, int) and not limits.min <= item <= limits.max else item
 
 
 def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the product, or None if it is unknown."""
+    """Returns the product of two dims, or None if it is unknown."""
     if isinstance(one, int) and isinstance(other, int):
         return one * other
     left, right = _express(one), _express(other)
@@ -262,14 +267,14 @@ def divide(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def add(one: AnyDim, other: AnyDim) -> AnyDim:
-    """Returns the sum. If an operand has names, the whole sum becomes one new name."""
+    """Returns the sum of two dims, or None if it is unknown. If a dim has names, the whole sum becomes one new name."""
     if isinstance(one, int) and isinstance(other, int):
         return one + other
     left, right = _express(one), _express(other)
     if left is None or right is None:
         return one if other == 0 else other if one == 0 else None
-    # The sum of a named dim and a number is at least this number. The lower bound matters, because an item of a
-    # requested shape that is above 0 copies no dim.
+    # The sum of a named dim and a number is at least this number. This lower bound is useful, because an item of a
+    # requested shape that is certainly above 0 does not copy a dim.
     low = sum(dim for dim in (one, other) if isinstance(dim, int))
     texts = [_describe(one, left), _describe(other, right)]
     if isinstance(one, int):
@@ -288,9 +293,9 @@ def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
 
 
 def _express(dim: AnyDim) -> Expression | None:
-    """Returns the expression of a dim.
+    """Returns the expression of a dim, or None if it has none.
 
-    The result is None if the dim has no expression, or is a number that cannot be a coefficient.
+    A positive number is an expression without names.
     """
     if isinstance(dim, int):
         return make_legal_expression(dim, ()) if dim > 0 else None
@@ -298,7 +303,7 @@ def _express(dim: AnyDim) -> Expression | None:
 
 
 def _divide_exactly(one: Expression, other: Expression) -> AnyDim:
-    """Returns the quotient if, for all values of the names, it has no remainder; otherwise None."""
+    """Returns the quotient if the division has no remainder for any values of the names, and otherwise None."""
     if other.divisor != 1 or other.divisors or one.divisor != 1 or one.divisors or one.coefficient % other.coefficient:
         return None
     factors = list(one.factors)
@@ -319,16 +324,16 @@ def _name(name: str, low: int = 0) -> AnyDim:
 
 
 def _write(expression: Expression) -> str:
-    """Returns the text of an expression as a part of a quotient."""
+    """Returns the text of an expression, in parentheses if a quotient needs them."""
     if not expression.factors:
         return str(expression.coefficient)
     return write_factor(expression.symbol.name) if expression.symbol is not None else f"({expression})"
 
 
 def _describe(dim: AnyDim, expression: Expression) -> str:
-    """Returns the text of an operand of a sum.
+    """Returns the text of a dim as an operand of a sum.
 
-    The operand needs no parentheses, because a sum has the lowest precedence of all operands.
+    It needs no parentheses, because every operator in it binds more tightly than the sum.
     """
     if isinstance(dim, int):
         return str(dim)

@@ -1,6 +1,7 @@
-"""Helpers for tests of programs that call the service.
+"""Helps to test programs that call the service.
 
-`run_server` starts a server on a free port. The pytest fixtures are `reshape_server` and `reshape_client`.
+The function `run_server` starts a server on a free port. For pytest, there are the fixtures `reshape_server` and
+`reshape_client`.
 
 Invariant: importing this package needs only the standard library.
 """

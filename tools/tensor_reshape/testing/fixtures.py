@@ -1,4 +1,4 @@
-"""The pytest plugin with the fixtures. pytest finds the plugin by its entry point.
+"""A pytest plugin with fixtures for a server and a client. pytest finds the plugin by its entry point.
 
 Invariant: if a test session uses none of these fixtures, this module imports neither gRPC nor numpy.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def reshape_server() -> Iterator[ReshapeServer]:
-    """A server that runs in its own process on a free port, for the whole test session."""
+    """A running server, in its own process on a free port. All tests of the session use the same server."""
     with run_server() as server:
         yield server
 
 
 @pytest.fixture
 def reshape_client(reshape_server: ReshapeServer) -> "Iterator[Client]":
-    """A client of the test server, for one test."""
+    """A client that is connected to the test server. Each test gets a new client."""
     from tensor_reshape.client import Client  # noqa: PLC0415 - by the invariant above
 
     with Client(reshape_server.address) as client:

@@ -1,7 +1,6 @@
-"""Runs each server in its own process, on a free port of this machine.
+"""Starts servers for tests. Each server runs in its own process, on a free port of this machine.
 
-Invariant: a server ends when the process that started it ends, even if that process is killed. This invariant only
-holds on systems with a shell.
+Invariant: on systems with a shell, a server ends when the process that started it ends, even if that process is killed.
 """
 
 import json
@@ -16,8 +15,8 @@ from typing import IO, NamedTuple
 
 from tensor_reshape.runtime.lazy_imports import advise_install
 
-# The listening address is read from the server's log, and no other program reads the log. These options therefore
-# override the caller's options and the environment.
+# `run_server` reads the server's address from the server's log, and no other program reads this log. These options
+# therefore override the options of the caller and the environment.
 _OWN_OPTIONS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
 _START_SECONDS = 60
 _STOP_SECONDS = 10
@@ -25,11 +24,11 @@ _KEPT_LINES = 20
 
 
 class ReshapeServer(NamedTuple):
-    """A running server.
+    """A running server for tests.
 
     Attributes:
-        address: the address for a `Client`, `127.0.0.1:PORT`.
-        process: the process of the server.
+        address: the address to pass to a `Client`, which has the form `127.0.0.1:PORT`.
+        process: the process in which the server runs.
 
     >>> from tensor_reshape.client import Client
     >>> with run_server() as server, Client(server.address) as client:
@@ -74,32 +73,31 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
 def _guard(pid: int) -> Iterator[None]:
     """Starts a shell that ends the server if this process is killed during the block.
 
-    The kernel's PR_SET_PDEATHSIG is not used, because it would end the server when the thread that started the server
-    ends.
+    The Linux option PR_SET_PDEATHSIG is not used, because it would end the server when the thread that started it ends.
     """
     shell = shutil.which("sh")
     if shell is None:
         yield
         return
-    # The guard is a shell whose standard input is a pipe. This process has the other end of the pipe, so the shell's
-    # standard input ends when this process ends.
+    # The standard input of the shell is a pipe from this process. When this process ends, the pipe is closed, so the
+    # shell's command `read` returns.
     command = [shell, "-c", 'read -r _; kill "$0"', str(pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - a constant command
         try:
             yield
         finally:
-            # The guard process is ended before the server, because it could otherwise kill another process that later
-            # gets the server's process id.
+            # The shell is ended before the server. Otherwise it could kill another process that later gets the server's
+            # process id.
             guard.kill()
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
-    """Reads the server's address from its log. A thread then reads and discards all later lines."""
+    """Reads the server's address from its log. Then starts a thread that reads and discards all later lines."""
     log = process.stderr
     if log is None:
         raise RuntimeError("the log of the server is not captured")
     lines = deque[str](maxlen=_KEPT_LINES)
-    # If the server does not start in time, it is killed, so that the thread that reads its log ends.
+    # If the server does not start in time, it is killed. This closes its log, so that the loop below ends.
     timer = Timer(_START_SECONDS, process.kill)
     timer.start()
     try:
@@ -123,7 +121,7 @@ def _find_address(line: str) -> str:
     try:
         record = json.loads(line)
     except ValueError:
-        return ""  # such a line was written by gRPC's core or by the Python interpreter
+        return ""  # a line that gRPC's core or the Python interpreter has written
     return str(record["address"]) if isinstance(record, dict) and record.get("message") == "listening" else ""
 
 

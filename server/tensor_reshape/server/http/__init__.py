@@ -1,7 +1,8 @@
-"""The API over HTTP, in a process of its own: JSON, Connect, and the Open Inference Protocol over REST.
+"""Serves the API over HTTP in its own process: as JSON, Connect, and the Open Inference Protocol over REST.
 
-`app` is an ordinary ASGI application, which any ASGI server runs: `uvicorn tensor_reshape.server.http:app`. It reads
-the settings of the command `tensor-reshape http` from the environment. The extra `[http]` installs uvicorn.
+`app` is an ordinary ASGI application. Any ASGI server can run it, for example with the command
+`uvicorn tensor_reshape.server.http:app`. The application reads the settings of the command `tensor-reshape http` from
+the environment. The extra `[http]` installs uvicorn.
 
 This package imports neither grpc nor the engine.
 """
@@ -15,17 +16,18 @@ if TYPE_CHECKING:
     from tensor_reshape.server.http.asgi import Receive, Scope, Send
     from tensor_reshape.server.http.servers import HttpServer
 
-_applications: list[Any] = []  # the application of this process, after the first use
+_applications: list[Any] = []  # the application of this process, or empty before its first event
 
 
 async def app(scope: "Scope", receive: "Receive", send: "Send") -> None:
-    """Serves a request, or the life cycle of the process.
+    """Handles an HTTP request, or the start and the end of the process (ASGI's lifespan protocol).
 
     Raises:
-        ConfigError: the settings in the environment are invalid, and the ASGI server has no life cycle.
+        ConfigError: the settings in the environment are invalid, and the ASGI server does not support the lifespan
+            protocol.
     """
     if not _applications:
-        # an import of this package must not import the whole server
+        # This import stands in the function, because an import of this package must not import the whole server.
         from tensor_reshape.server.http.commands import build_from_environment  # noqa: PLC0415
 
         try:
@@ -40,7 +42,7 @@ async def app(scope: "Scope", receive: "Receive", send: "Send") -> None:
 
 
 def import_server() -> "type[HttpServer]":
-    """Returns the class of the server for HTTP.
+    """Returns the class `HttpServer`, which needs the extra `[http]`.
 
     Raises:
         ConfigError: the extra `[http]` is not installed.

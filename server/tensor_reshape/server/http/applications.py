@@ -1,13 +1,14 @@
 """The ASGI application: routes, the checks of Host and Origin, the common headers, and the page of the explorer.
 
-- The page loads nothing from other servers, and its content security policy forbids such loads.
-- A drawing is a call of the method InferShape, whose permissions, metrics and limits apply.
-- A call of a method needs permission, and the limits of the server apply to it. Other routes, such as the probes,
-  reveal nothing about clients, and the cost of a request to such a route is bounded.
+- The page of the explorer loads nothing from other servers, and its content security policy forbids such loads.
+- A request for a drawing counts as a call of the method InferShape, so the permissions, metrics and limits of
+  InferShape apply to it.
+- A call of a method needs permission, and the limits of the server apply to it. Requests to other routes, such as the
+  health probes, need no permission. Their cost is bounded, and their responses reveal nothing about clients.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
   the server. A server that only this machine can reach therefore requires a local name in the Host header.
-- A browser lets a page of another origin send a request with JSON only if the server allows it. The server allows only
-  the origins of `--http-allow-origin`.
+- A page of another origin can only send JSON to this server if the server allows the origin, because browsers ask the
+  server first. The server allows only the origins of `--http-allow-origin`.
 - The common headers prevent browsers from treating a response as a page, a script or a frame.
 """
 
@@ -74,7 +75,7 @@ _POLICY = (
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names that local pages and programs use for this machine."""
 
-# These headers let a page of an allowed origin read a response.
+# With these headers, browsers let a page of an allowed origin read a response.
 _ALLOWED = {
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "authorization, content-type, connect-protocol-version, connect-timeout-ms, "
@@ -84,12 +85,15 @@ _ALLOWED = {
     "vary": "origin",
 }
 _PORT = re.compile(":[0-9]{0,5}$")
-_CHUNK_FACTOR = 6  # a chunk of one byte takes six bytes
+_CHUNK_FACTOR = 6  # in a chunked body, a chunk with one byte of data has six bytes
 _LOGGER = logging.getLogger(__name__)
 
 
 def read_files() -> dict[str, HttpRoute]:
-    """Returns the routes of the page's files. The files have no validator, so browsers load them at each visit."""
+    """Returns the routes for the files of the explorer's page.
+
+    The responses have no ETag and no modification date, so browsers load the files again at each visit.
+    """
     headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
     replies = {
         file.name: Reply(HTTPStatus.OK, (file.read_bytes(),), _TYPES[suffix], headers)
@@ -103,12 +107,12 @@ def read_files() -> dict[str, HttpRoute]:
 
 
 class Application:
-    """The application. Only the thread of the event loop calls it.
+    """The ASGI application. Only the thread of the event loop calls it.
 
     Attributes:
         is_serving: whether the server will continue to accept calls.
-        admission: the places and the memory of the process.
-        access: the certificates, tokens and permissions.
+        admission: limits the running requests of this process and their memory.
+        access: checks the certificates, tokens and permissions of callers.
         tasks: functions that the event loop calls again and again, with their intervals in seconds.
     """
 
@@ -124,11 +128,12 @@ class Application:
         """Reads the files of the configuration, and starts a thread for each kind of long work.
 
         Args:
-            config: the configuration, with the share of the memory budget of this process.
-            counters: the memory for metrics, or None without metrics.
-            service: a replacement for the service of `config`, for tests.
-            gates: additional gates after authentication.
-            scrape: returns the metrics for the path `/metrics`, which does not exist by default.
+            config: the configuration. Its memory budget is the share of this process.
+            counters: the memory that stores the metrics, or None if the process has no metrics.
+            service: the service to use instead of the default service, for tests.
+            gates: checks of a call that run after authentication, in addition to the default checks.
+            scrape: a function that returns the response for the path `/metrics`. If it is None, the path does not
+                exist.
 
         Raises:
             ConfigError: a configured file is invalid.
@@ -143,9 +148,9 @@ class Application:
         self._calls = CallServer(config, passed, self._call_logs.logs, self._counters)
         self.admission = self._calls.admission
         self.tasks: list[tuple[float, Callable[[], object]]] = [(RELOAD_SECONDS, self._keep_house)]
-        self._running: list[asyncio.Task[None]] = []  # a reference keeps a task alive
+        self._running: list[asyncio.Task[None]] = []  # asyncio itself does not keep a running task alive
         listen = config.http_listen
-        # The names that the Host header may have. An empty set allows any name.
+        # This set contains the host names that the Host header may have. An empty set allows any name.
         self._hosts = frozenset[str]()
         if listen is not None and is_local(listen):
             self._hosts = LOCAL_HOSTS | {listen.rpartition(":")[0].lower()}
@@ -153,7 +158,7 @@ class Application:
         unary = (*service.methods.unary, build_info_method(describe_server(config)))
         max_bytes = config.max_message_bytes
         inference = InferenceRoutes(Inference(service, config.limits), max_bytes, lambda: self.is_serving)
-        # the HTTP method of each path, and its route
+        # This dict maps each path to its HTTP method and its route.
         self._routes: dict[str, tuple[str, HttpRoute]] = {
             **{path: ("POST", rpc.prepare) for path, rpc in build_rpcs(unary, max_bytes).items()},
             DRAWING_PATH: ("POST", self._prepare_drawing),
@@ -162,7 +167,8 @@ class Application:
             "/healthz": ("GET", lambda _: reply_json(HTTPStatus.OK, {"status": "SERVING"})),
             "/readyz": ("GET", lambda _: self._report_readiness()),
         }
-        # Without a token, a caller learns neither the methods nor the metrics of a server that requires tokens.
+        # If the server requires tokens or client certificates, callers without them must not see its methods and its
+        # metrics. These paths do not check callers, so they do not exist on such a server.
         if not config.authenticates:
             openapi = files(__package__) / "openapi.json"
             self._routes[OPENAPI_PATH] = ("GET", lambda _: Reply(HTTPStatus.OK, (openapi.read_bytes(),)))
@@ -170,7 +176,7 @@ class Application:
                 self._routes["/metrics"] = ("GET", lambda _: scrape())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a request, or the life cycle of the process."""
+        """Handles an HTTP request, or the start and the end of the process (ASGI's lifespan protocol)."""
         if not self._running:
             self._running = [asyncio.ensure_future(repeat(*task)) for task in self.tasks]
         if scope["type"] == "lifespan":
@@ -180,11 +186,11 @@ class Application:
 
     @property
     def cancelled_calls(self) -> int:
-        """The number of calls that a stopping server has cancelled."""
+        """The number of running calls that the server has cancelled because it stops."""
         return self._calls.cancelled_calls
 
     def end(self) -> None:
-        """Sends the last spans, and ends the threads, which do not wait for running work."""
+        """Sends the last spans of the trace, and ends the threads without waiting for running work."""
         self._call_logs.end()
         self._calls.end()
 
@@ -193,12 +199,12 @@ class Application:
         await send({"type": "lifespan.startup.complete"})
         try:
             await receive()
-        finally:  # a server that does not wait for running calls cancels this task instead
+        finally:  # an ASGI server that does not wait for running calls cancels this task instead of sending an event
             self.end()
         await send({"type": "lifespan.shutdown.complete"})
 
     def _keep_house(self) -> None:
-        """Reloads changed files and updates the gauges. This runs once a second."""
+        """Reloads changed files and updates the gauges. The event loop calls this method once a second."""
         self.access.reload_changed_files()
         if self._counters is not None:
             self._counters.update(self.admission)
@@ -221,17 +227,17 @@ class Application:
             await self._calls.serve(request, send, answer)
 
     def _reject(self, request: HttpRequest, error: HttpError) -> Reply:
-        """Records the error of a request that begins no call, and returns the response."""
+        """Counts and logs the error of a request that does not begin a call, and returns the response."""
         if self._counters is not None:
             self._counters.count_other(error.status.code)
         log_outside(request.path, error.status.code, request.peer, error.status.details)
         return write_failure(Failure(error.status, error.result), find_form(request), error)
 
     def _find_answer(self, request: HttpRequest) -> Exchange | Reply:
-        """Returns a call that must be served, or the response to another request.
+        """Returns the call that the request begins, or the response if it does not begin a call.
 
         Raises:
-            HttpError: the response is an error, and no call begins.
+            HttpError: the request is rejected before a call begins.
         """
         guard = find_guard(request)
         length = request.length
@@ -241,7 +247,7 @@ class Application:
             guard.begin_request(request.head_size + most, is_chunked=is_chunked)
         if request.method == "CONNECT" or (b"upgrade" in request.headers and length != 0):
             text = "a request with a body must not have an Upgrade header, and there is no method CONNECT: use HTTP/1.1"
-            # httptools would parse the body as further requests
+            # Otherwise the parser httptools would read the body as further requests.
             raise HttpError(HTTPStatus.BAD_REQUEST, "INVALID_ARGUMENT", text, headers=CLOSE)
         self._check_origin(request)
         if request.method == "OPTIONS" and request.find(b"origin").lower() in self._origins:
@@ -257,10 +263,10 @@ class Application:
         return route(request)
 
     def _check_origin(self, request: HttpRequest) -> None:
-        """Checks the Host and Origin headers.
+        """Checks that the Host and Origin headers have allowed values.
 
         Raises:
-            HttpError: one of them is not allowed.
+            HttpError: the value of one of these headers is not allowed.
         """
         host = request.find(b"host").lower()
         if sum(name == b"host" for name, _ in request.scope["headers"]) != 1:
@@ -275,11 +281,14 @@ class Application:
 
     def _report_readiness(self) -> Reply:
         status = HTTPStatus.OK if self.is_serving else HTTPStatus.SERVICE_UNAVAILABLE
-        # The names of the health statuses are those of gRPC's HealthCheckResponse.
+        # The statuses have the same names as in gRPC's HealthCheckResponse.
         return reply_json(status, {"status": "SERVING" if self.is_serving else "NOT_SERVING"})
 
     def _prepare_drawing(self, request: HttpRequest) -> Exchange:
-        """Returns the call of a request for a drawing, whose body is the JSON of an InferShapeRequest."""
+        """Returns the call that computes a drawing.
+
+        The body of the request must be the JSON of an InferShapeRequest.
+        """
         del request
         size = MAX_QUERY_BODY_BYTES
         return Exchange(INFER_SHAPE.path, self._draw, size, json_bytes=size, work=Work.QUERIES)

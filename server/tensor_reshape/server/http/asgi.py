@@ -1,9 +1,10 @@
-"""A request of ASGI (https://asgi.readthedocs.io), its response, and the forms in which the protocols write errors.
+"""Defines the request and the response for ASGI (https://asgi.readthedocs.io), and how each protocol writes errors.
 
 - An error of the API is a `google.rpc.Status` as JSON, with the same details as over gRPC. Connect and the Open
-  Inference Protocol have other forms.
-- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect has the same table. The exceptions
-  are a body above the size limit, which gets the status 413, and a body that arrives too slowly, which gets 408.
+  Inference Protocol write errors in other forms.
+- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect uses the same statuses. The
+  exceptions are a body above the size limit, which gets the status 413, and a body that arrives too slowly, which gets
+  408.
 - Two entries of gRPC's trailing metadata become headers: the request id, and the retry delay as `Retry-After`.
 """
 
@@ -39,7 +40,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _NUMBER = re.compile(b"[0-9]{1,10}")
 _DISCARD_SECONDS = 5.0
-_LINE_BYTES = 24  # a request line has some more bytes than its target
+_LINE_BYTES = 24  # bytes of a request line in addition to its target
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -79,25 +80,27 @@ HTTP_CODES: Mapping[str, int] = MappingProxyType(
 
 _REASON_CODES: Mapping[str, int] = {Reason.MESSAGE_TOO_LARGE: 413, Reason.STALLED: 408}
 _DETAILS_POOL = error_details_pb2.DESCRIPTOR.pool
-_CONNECT_CODES = {"CANCELLED": "canceled"}  # Connect has another spelling for this code
+_CONNECT_CODES = {"CANCELLED": "canceled"}  # Connect spells this code differently
 
 
 class HttpRequest:
-    """A request without its body.
+    """An HTTP request, with its headers but without its body.
 
     Attributes:
-        scope: the scope of ASGI.
-        receive: the function that returns the next event of the request.
-        method: the HTTP method. HEAD is GET, because the server omits the body of its response.
-        path: the path, without escapes.
-        headers: the values of the headers, by their names in lower case. The last value of a name counts.
-        model: the name and the version of a model in the path; empty for other paths.
-        reply_headers: further headers of the response.
-        is_read: whether the rest of the body is not needed, for example because the whole body has arrived.
+        scope: ASGI's description of the request.
+        receive: ASGI's function that returns the next event of the request, such as a part of the body.
+        method: the HTTP method. A HEAD request has the method GET here, because the ASGI server omits the body of its
+            response.
+        path: the path of the URL. Its percent-encoded characters are decoded.
+        headers: maps each header name in lower case to its value. If a header occurs several times, the last value
+            counts.
+        model: the name and the version of the model in the path. Empty if the path contains no model.
+        reply_headers: headers that are added to the response, for example for an allowed origin.
+        is_read: whether the server reads no more of the body, for example because the whole body has arrived.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        """Reads a request."""
+        """Reads the method, the path and the headers from the scope."""
         self.scope, self.receive = scope, receive
         self.method: str = "GET" if scope["method"] == "HEAD" else scope["method"]
         self.path: str = scope["path"]
@@ -107,7 +110,7 @@ class HttpRequest:
         self.is_read = False
 
     def find(self, name: bytes) -> str:
-        """Returns the value of a header, or an empty text without it."""
+        """Returns the value of a header, or an empty text if the request does not have the header."""
         return self.headers.get(name, b"").decode("latin-1")
 
     def find_number(self, name: bytes, default: int = 0) -> int:
@@ -122,7 +125,10 @@ class HttpRequest:
 
     @cached_property
     def length(self) -> int | None:
-        """The size of the body, or None if the body has chunks. A number of more than ten digits counts as 10^10."""
+        """The number of bytes of the body, or None if the body is sent in chunks.
+
+        A Content-Length header that is not a number of at most ten digits counts as 10^10.
+        """
         if b"transfer-encoding" in self.headers:
             return None
         length = self.find_number(b"content-length")
@@ -130,23 +136,23 @@ class HttpRequest:
 
     @property
     def head_size(self) -> int:
-        """About the size of the request line and of the headers."""
+        """The approximate number of bytes of the request line and the headers."""
         target = len(self.scope.get("raw_path") or b"") + len(self.scope["query_string"])
         return _LINE_BYTES + target + sum(len(name) + len(value) + 4 for name, value in self.scope["headers"])
 
     @property
     def peer(self) -> str:
-        """The name of the connection, in gRPC's notation."""
+        """The client's address in gRPC's notation, for example `ipv4:127.0.0.1:54321`."""
         return name_peer(self.scope.get("client"))
 
     @property
     def metadata(self) -> Metadata:
-        """The headers as gRPC metadata. Headers that gRPC does not accept are omitted."""
+        """The headers in the form of gRPC metadata. Headers that are not valid metadata for gRPC are omitted."""
         pairs = ((name.decode("latin-1"), value) for name, value in self.scope["headers"])
         return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
 
     async def stream_body(self) -> AsyncIterator[bytes]:
-        """Yields the parts of the body.
+        """Yields the parts of the body as they arrive.
 
         Raises:
             ClientGoneError: the client has disconnected.
@@ -159,8 +165,11 @@ class HttpRequest:
             yield event.get("body", b"")
 
     async def discard_body(self) -> None:
-        """Reads the rest of the body for some seconds. A client that still sends would otherwise lose the response."""
-        if self.is_read or b"expect" in self.headers:  # the client waits for the status before it sends the body
+        """Reads and discards the rest of the body for a few seconds.
+
+        Without this, a client that is still sending its body would lose the response.
+        """
+        if self.is_read or b"expect" in self.headers:  # the client sends no body before it gets a status
             return
         with suppress(TimeoutError, ClientGoneError):
             async with asyncio.timeout(_DISCARD_SECONDS):
@@ -173,7 +182,7 @@ class ClientGoneError(Exception):
 
 
 def name_peer(address: Sequence[Any] | None) -> str:
-    """Returns gRPC's name of a connection. The address has a host and a port, or is empty for a unix socket."""
+    """Returns a client's address in gRPC's notation. `address` is a host and a port, or empty for a unix socket."""
     if not address:
         return "unix:"
     host, port = address[:2]
@@ -182,24 +191,25 @@ def name_peer(address: Sequence[Any] | None) -> str:
 
 
 async def repeat(seconds: float, task: Callable[[], object]) -> None:
-    """Calls `task` every `seconds`."""
+    """Calls `task` every `seconds` seconds, without end."""
     while True:
         try:
             task()
         except Exception:
-            # The loop continues after a bug of a task, because the server needs the next calls.
+            # If a task raises an error because of a bug, the loop continues, because the server needs the later calls
+            # of the task.
             _LOGGER.exception("bug")
         await asyncio.sleep(seconds)
 
 
 class Reply(NamedTuple):
-    """A response.
+    """The response to an HTTP request.
 
     Attributes:
         status: the HTTP status.
-        parts: the parts of the body.
-        content_type: the content type, or an empty text without a body.
-        headers: further headers.
+        parts: the parts of the body, which are sent one after the other.
+        content_type: the value of the Content-Type header, or an empty text if the response has no body.
+        headers: the other headers of the response.
     """
 
     status: int
@@ -213,16 +223,16 @@ class Reply(NamedTuple):
         return sum(map(len, self.parts))
 
     def add_headers(self, headers: Mapping[str, str]) -> "Reply":
-        """Returns the response with further headers."""
+        """Returns a copy of the response with additional headers."""
         return self._replace(headers={**self.headers, **headers})
 
 
 class HttpError(StatusError):
-    """Ends a request with an HTTP status that the table of gRPC's codes does not have.
+    """Ends a request with an HTTP status that `HTTP_CODES` does not assign to the gRPC code of the error.
 
     Attributes:
-        http_status: the HTTP status.
-        headers: further headers.
+        http_status: the HTTP status of the response.
+        headers: headers that are added to the response.
     """
 
     def __init__(
@@ -232,7 +242,7 @@ class HttpError(StatusError):
         text: str,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Makes an error. Its message `text` must not contain texts of the client."""
+        """Creates an error with the message `text`, which must not contain text from the client."""
         super().__init__(Status(code, text, ()))
         self.http_status, self.headers = http_status, headers
 
@@ -242,34 +252,34 @@ Form: TypeAlias = Callable[[int, Failure, Mapping[str, str]], Reply]
 
 
 def write_status(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-    """Returns the response of a failed request in the form of the API: a `google.rpc.Status` as JSON."""
+    """Returns the response to a failed request of the API, which is a `google.rpc.Status` as JSON."""
     message = _read_status(failure)
     return reply_json(status, json_format.MessageToDict(message, descriptor_pool=_DETAILS_POOL), headers)
 
 
 def write_connect(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-    """Returns the response of a failed request for Connect: a code in lower case, and the details as base64."""
+    """Returns the response to a failed Connect request, with the code in lower case and the details in base64."""
     message, code = _read_status(failure), failure.status.code
     named = {"code": _CONNECT_CODES.get(code, code.lower()), "message": message.message}
     return reply_json(status, {**named, "details": [*map(_pack, message.details)]}, headers)
 
 
 def write_inference(status: int, failure: Failure, headers: Mapping[str, str]) -> Reply:
-    """Returns the response of a failed request for the Open Inference Protocol: a text, and the reason in a header."""
+    """Returns the response to a failed request of the Open Inference Protocol, with the reason in a header."""
     reason, text = failure.result.reason, failure.status.details
     named = {REASON_HEADER: reason} if reason else {}
     return reply_json(status, {"error": f"{reason}: {text}" if reason else text}, {**headers, **named})
 
 
 def find_form(request: HttpRequest) -> Form:
-    """Returns the form of errors of a request."""
+    """Returns the function that writes errors in the form of the protocol that the request uses."""
     if request.path.startswith("/v2"):
         return write_inference
     return write_connect if CONNECT_VERSION in request.headers else write_status
 
 
 def write_failure(failure: Failure, form: Form, error: Exception | None = None) -> Reply:
-    """Returns the response of a failed request. If `error` is an `HttpError`, it has the status and further headers."""
+    """Returns the response to a failed request. If `error` is an `HttpError`, its status and headers are used."""
     headers = build_headers(failure.status.trailing_metadata)
     if isinstance(error, HttpError):
         return form(error.http_status, failure, {**headers, **error.headers})
@@ -278,13 +288,16 @@ def write_failure(failure: Failure, form: Form, error: Exception | None = None) 
 
 
 def reply_json(status: int, document: object, headers: Mapping[str, str] = MappingProxyType({})) -> Reply:
-    """Returns a response whose body is JSON. A response with the status 401 says how to authenticate."""
+    """Returns a response whose body is JSON.
+
+    If the status is 401, a header says that the server needs a bearer token.
+    """
     challenge = {"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
     return Reply(status, (write_json(document),), JSON_TYPE, {**headers, **challenge})
 
 
 def build_headers(metadata: Metadata) -> dict[str, str]:
-    """Returns the headers for the request id and the retry delay in the trailing metadata of a call."""
+    """Returns HTTP headers for the request id and the retry delay, if a call's trailing metadata contain them."""
     headers = {key: str(value) for key, value in metadata if key == REQUEST_ID_KEY}
     delay = dict(metadata).get(PUSHBACK_KEY)
     if delay is not None:
@@ -300,7 +313,10 @@ def _read_status(failure: Failure) -> StatusMessage:
 
 
 def _pack(detail: AnyMessage) -> dict[str, object]:
-    """Returns a detail of a status for Connect. Readers of `debug` need no protobuf."""
+    """Returns one error detail in the form of Connect.
+
+    Its field `debug` contains the detail as JSON, for readers without protobuf.
+    """
     shown = json_format.MessageToDict(detail, descriptor_pool=_DETAILS_POOL)
     return {
         "type": shown.pop("@type").rpartition("/")[2],

@@ -1,10 +1,10 @@
-"""The path of a call over HTTP: admission, the body, the work, the response, and the records of the call.
+"""Serves a call over HTTP: admits it, reads the body, computes and sends the response, and records the call.
 
-- Tokens, permissions and quotas apply to a call as over gRPC, because the same gates check it. Logs, metrics and traces
-  have the gRPC name of its method.
-- Short work runs on the event loop, and long work on threads. When the client disconnects or the deadline is over, long
-  work stops at its next step.
-- A call keeps its place and its memory until the client has read the response.
+- Tokens, permissions and quotas apply to a call over HTTP as to a call over gRPC, because the same gates check both. In
+  logs, metrics and traces, the method of a call has its gRPC name.
+- Short work runs on the event loop, and long work runs on other threads. If the client disconnects or the deadline
+  passes, long work stops at its next step.
+- A call counts towards the limits of running calls and of memory until the client has read the response.
 - In metrics and logs, the message sizes of a call are the sizes of the HTTP bodies.
 """
 
@@ -73,7 +73,7 @@ COMMON_HEADERS = MappingProxyType(
 )
 """The default headers of every response of the application."""
 
-_FIRST_BYTES = 4096  # of a chunked body, for which memory is reserved before it arrives
+_FIRST_BYTES = 4096  # bytes of a chunked body for which memory is reserved before they arrive
 
 RETRY_SECONDS = 1.0
 """The delay after which a rejected client may retry."""
@@ -81,12 +81,12 @@ RETRY_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Place:
-    """The place of one request.
+    """One running request, as it is counted by `Admission`.
 
     Attributes:
-        host: the host of the client.
-        size: the number of reserved bytes.
-        work: the work of the request on a thread, or None.
+        host: the host from which the client called.
+        size: the number of bytes of memory that are reserved for the request.
+        work: the work that the request does on a thread, or None.
     """
 
     host: str
@@ -95,30 +95,30 @@ class Place:
 
 
 class Admission:
-    """The running requests of a process, and the bytes that are reserved for them.
+    """Counts the running requests of a process and the bytes of memory that are reserved for them.
 
-    A host may have half of the requests and half of the bytes. The only request of a host may have three quarters of
-    the bytes (`largest_bytes`), so that other hosts find memory.
+    The requests of one host may be half of `max_requests` and may reserve half of `max_bytes`. A host with a single
+    request may reserve three quarters of `max_bytes` (`largest_bytes`), so that memory for other hosts remains.
 
     Attributes:
         max_requests: the maximum number of running requests.
-        max_bytes: the maximum number of reserved bytes.
+        max_bytes: the maximum number of bytes that all requests may reserve together.
     """
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
-        """Starts without requests."""
+        """Sets the limits. At first, no requests are running."""
         self.max_requests, self.max_bytes = max_requests, max_bytes
         self._requests: Counter[str] = Counter()  # by host
         self._bytes: Counter[str] = Counter()  # by host
 
     @property
     def used_bytes(self) -> int:
-        """The number of reserved bytes."""
+        """The number of bytes that are reserved for all running requests."""
         return self._bytes.total()
 
     @property
     def largest_bytes(self) -> int:
-        """The maximum number of bytes of one request."""
+        """The maximum number of bytes that one request may reserve."""
         return max(1, self.max_bytes * 3 // 4)
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class Admission:
         return self._requests.total()
 
     def enter(self, host: str, size: int) -> Place:
-        """Reserves a place and `size` bytes for a request of a host.
+        """Admits a request from a host and reserves `size` bytes of memory for it.
 
         Raises:
             LimitError: SERVER_BUSY, if too many requests are running or memory is short.
@@ -143,7 +143,7 @@ class Admission:
         return place
 
     def grow(self, place: Place, size: int) -> None:
-        """Reserves more bytes, so that a request has `size` bytes.
+        """Reserves more memory for a request, so that it has `size` bytes in total.
 
         Raises:
             LimitError: SERVER_BUSY, if there is not enough memory.
@@ -156,7 +156,7 @@ class Admission:
         place.size = size
 
     def leave(self, place: Place) -> None:
-        """Frees a place and its bytes, when no thread works for the request any more."""
+        """Ends a request and frees its memory, as soon as no thread works for the request any more."""
         if place.work is not None and not place.work.done():
             place.work.add_done_callback(lambda _: self._free(place))
         else:
@@ -176,15 +176,15 @@ def _reject(text: str) -> LimitError:
 
 
 class HttpCounters(MethodCounters):
-    """The metrics of one process. Only the thread of the event loop uses them."""
+    """Counts the calls over HTTP of one process. Only the thread of the event loop uses this object."""
 
     def __init__(self, counters: SharedCounters, lookups: Lookups) -> None:
-        """Stores the counts and the lookups in `counters`."""
+        """Creates the metrics in the memory `counters`, which also gets the counts of the header cache (`lookups`)."""
         super().__init__(counters, metrics.list_methods())
         self._counters, self._copied = counters, CopiedCounters(counters, lookups)
 
     def record(self, call: EndedCall) -> None:
-        """Counts a call that is over."""
+        """Counts a call that has ended, and adds its message sizes and its duration to the histograms."""
         row = self.find_row(call.info.method)
         if call.request_messages:
             metrics.observe(metrics.REQUEST_BYTES, row.requests, call.request_bytes)
@@ -193,7 +193,7 @@ class HttpCounters(MethodCounters):
         self.count(call.info.method, call.result or GONE, call.began)
 
     def update(self, admission: Admission) -> None:
-        """Writes the gauges, and the counters of other modules."""
+        """Writes the gauges, and copies the counters that other modules keep."""
         self._counters.set(metrics.MAX_CALLS, admission.max_requests)
         self._counters.set(metrics.OPEN_CALLS, len(admission), "working")
         self._counters.set(metrics.USED_BYTES, admission.used_bytes, metrics.PROCESSING)
@@ -202,19 +202,21 @@ class HttpCounters(MethodCounters):
 
 
 class Exchange(NamedTuple):
-    """A call that is about to be served.
+    """How to serve a call: its method, its limits, and the function that computes its response.
 
     Attributes:
         method: the full path of the method.
-        respond: the function that returns the response to a body. It runs on a thread, and ends early if the client no
-            longer waits. Without the function that returns whether it waits, it returns the response only if that takes
-            little time, and otherwise None.
-        max_bytes: the maximum size of the body.
-        memory_factor: the memory for the call as a multiple of its body.
-        json_bytes: the maximum size of the JSON at the beginning of the body, for which a call needs more memory.
-        seconds: the deadline after the body has arrived.
-        work: the kind of long work. Each kind has its own threads.
-        error: the error of the headers, with which the call ends after the gates have admitted it.
+        respond: the function that returns the response to a body. On a thread, its second argument is a function that
+            returns whether the call is over, so that the work can end early. On the event loop, the second argument is
+            None. It then only returns a response that takes little time to compute, and otherwise None.
+        max_bytes: the maximum number of bytes of the body.
+        memory_factor: the memory that is reserved for the call, as a multiple of the size of its body.
+        json_bytes: the maximum number of bytes at the beginning of the body that are parsed as JSON. JSON needs more
+            memory (see `JSON_MEMORY_FACTOR`).
+        seconds: the number of seconds that the call may take after its body has arrived.
+        work: the kind of work, which determines the threads on which long work runs. Each kind has its own threads.
+        error: an error in the headers of the request, or None. The call ends with this error after the gates have
+            admitted it.
     """
 
     method: str
@@ -227,7 +229,7 @@ class Exchange(NamedTuple):
     error: Exception | None = None
 
     def find_memory(self, size: int) -> int:
-        """Returns the memory for a body of this size."""
+        """Returns the number of bytes of memory to reserve for a body of this size."""
         return size * self.memory_factor + min(size, self.json_bytes) * (JSON_MEMORY_FACTOR - MEMORY_FACTOR)
 
 
@@ -236,21 +238,21 @@ HttpRoute: TypeAlias = Callable[[HttpRequest], Exchange | Reply]
 
 
 class CallServer:
-    """Serves calls. Only the thread of the event loop uses it.
+    """Serves calls over HTTP. Only the thread of the event loop uses this object.
 
     Attributes:
-        admission: the places and the memory of the process.
-        cancelled_calls: the number of calls that a stopping server has cancelled.
+        admission: limits the running requests of this process and their memory.
+        cancelled_calls: the number of running calls that the server has cancelled because it stops.
     """
 
     def __init__(self, config: Config, gates: Gates, logs: Sequence[CallLog], counters: HttpCounters | None) -> None:
         """Starts a thread for each kind of long work.
 
         Args:
-            config: the configuration, with the share of the memory budget of this process.
+            config: the configuration. Its memory budget is the share of this process.
             gates: the gates that check each call.
-            logs: the logs of calls that are over.
-            counters: the metrics, or None without metrics.
+            logs: the logs that record each call after its end, which are the access log and tracing.
+            counters: the metrics of this process, or None if it has no metrics.
         """
         self.admission = Admission(config.max_calls, config.memory_budget_bytes)
         self.cancelled_calls = 0
@@ -260,14 +262,14 @@ class CallServer:
         self._sources, self._stall_seconds = Sources(config.trusted_proxy), config.stall_timeout_seconds
 
     def end(self) -> None:
-        """Ends the threads, which do not wait for running work."""
+        """Ends the threads without waiting for running work."""
         for pool in self._pools.values():
             pool.shutdown(wait=False)
 
     async def serve(self, request: HttpRequest, send: Send, exchange: Exchange) -> None:
-        """Serves a call, and records it."""
+        """Serves a call, and records it in the logs and metrics."""
         guard = find_guard(request)
-        # only the guard knows the client's certificate, and another ASGI server has no guard
+        # Only the guard knows the client's certificate. If another ASGI server runs the application, there is no guard.
         read_tls = dict if guard is None else lambda: guard.certificate
         info = CallInfo(exchange.method, request.metadata, request.peer, read_tls)
         call = EndedCall(info, time.monotonic())
@@ -285,7 +287,7 @@ class CallServer:
             except ClientGoneError:
                 return
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the client gets no details of a bug
-                # the server stops, and the time for running calls is over
+                # A cancelled task means that the server stops, and that the grace period for running calls is over.
                 if isinstance(error, asyncio.CancelledError):
                     self.cancelled_calls += 1
                     error = HttpError(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING.code, STOPPING.details, headers=CLOSE)
@@ -294,7 +296,8 @@ class CallServer:
                 call.result = failure.result
                 log_failure(info, failure.result, call.began, failure.field, failure.detail)
                 reply = write_failure(failure, find_form(request), error)
-                # The frames of this task refer to the work, which refers to the error. This would keep the parsed body.
+                # The traceback of the error refers to frames that refer to the error. This cycle would keep the parsed
+                # body in memory.
                 error.__traceback__ = None
             call.response_messages, call.response_bytes = 1, reply.size
             await send_reply(request, send, reply, self._stall_seconds)
@@ -305,7 +308,8 @@ class CallServer:
                 self._counters.record(call)
             try:
                 info.leave()
-            except Exception:  # a bug of a gate or an observer, and the response has been sent
+            except Exception:
+                # A gate or an observer has a bug. The error is only logged, because the response has already been sent.
                 _LOGGER.exception("bug", extra={"method": info.method})
 
     def _admit(self, info: CallInfo, request: HttpRequest, exchange: Exchange) -> Place:
@@ -319,14 +323,16 @@ class CallServer:
         if exchange.error is not None:
             raise exchange.error
         size = exchange.find_memory(min(request.length or _FIRST_BYTES, exchange.max_bytes))
-        # In a process with a small budget, a large body has less memory than its factor says.
+        # In a process with a small memory budget, a large body reserves less memory than its memory factor demands.
+        # Otherwise it would always be rejected.
         return self.admission.enter(info.address, min(size, self.admission.largest_bytes))
 
     async def _read(self, request: HttpRequest, exchange: Exchange, place: Place) -> bytes:
-        """Returns the body of a request.
+        """Reads the whole body of a request and returns it.
 
         Raises:
-            LimitError: MESSAGE_TOO_LARGE, STALLED, or SERVER_BUSY without memory for the rest of a chunked body.
+            LimitError: the reason is MESSAGE_TOO_LARGE or STALLED, or SERVER_BUSY if there is no memory for the rest of
+                a chunked body.
             ClientGoneError: the client has disconnected.
         """
         limit, length = exchange.max_bytes, request.length
@@ -340,7 +346,8 @@ class CallServer:
                     size += len(part)
                     deadline.reschedule(latest + size / LEAST_BYTES_PER_SECOND)
                     if size > limit:
-                        raise _reject_size(limit + 1, limit)  # the error must not depend on the sizes of the pieces
+                        # The error names the size limit + 1, because it must not depend on the size of the last part.
+                        raise _reject_size(limit + 1, limit)
                     if exchange.find_memory(size) > place.size < self.admission.largest_bytes:
                         wanted = exchange.find_memory(min(2 * size, limit))
                         self.admission.grow(place, min(wanted, self.admission.largest_bytes))
@@ -350,10 +357,10 @@ class CallServer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _compute(self, request: HttpRequest, body: bytes, exchange: Exchange, place: Place) -> Reply:
-        """Returns the response to a body, for which a thread may work.
+        """Computes the response to a body, on the event loop if this takes little time, and otherwise on a thread.
 
         Raises:
-            HttpError: the deadline is over.
+            HttpError: the deadline of the call has passed.
             ClientGoneError: the client has disconnected.
         """
         light = exchange.respond(body, None)
@@ -362,7 +369,7 @@ class CallServer:
         is_over = False
 
         def work() -> Reply:
-            if is_over:  # the call was over before a thread was free
+            if is_over:  # the call ended before a thread was free for it
                 raise ClientGoneError
             FAST_SWITCHES.begin()
             try:
@@ -374,7 +381,7 @@ class CallServer:
 
         loop = asyncio.get_running_loop()
         key, most = (place.host, exchange.work), max(1, WORK_THREADS[exchange.work] // 2)
-        # A host has half of the threads, and its further calls wait here. Other hosts find a thread.
+        # A host may use half of the threads, and its further calls wait here. Threads for other hosts therefore remain.
         turns = self._turns.setdefault(key, asyncio.Semaphore(most))
 
         async def take_turn() -> Reply:
@@ -383,7 +390,8 @@ class CallServer:
 
         place.work = working = loop.create_task(take_turn())
         gone, guard = loop.create_task(await_disconnect(request)), find_guard(request)
-        # If further requests have arrived, uvicorn reports a lost connection only to the last one.
+        # If the client has already sent further requests, uvicorn reports a lost connection only to the last request.
+        # The task therefore also waits for the guard, which reports each lost connection.
         ends = [gone] if guard is None else [gone, guard.lost]
         try:
             await asyncio.wait((working, *ends), timeout=exchange.seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -392,7 +400,8 @@ class CallServer:
             gone.cancel()
         if working.done():
             return working.result()
-        working.add_done_callback(lambda done: done.cancelled() or done.exception())  # the result is not needed
+        # The callback reads a late error, so that asyncio does not log it.
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())
         if any(end.done() for end in ends):
             raise ClientGoneError
         text = f"the call took longer than {exchange.seconds:g} seconds"
@@ -400,15 +409,17 @@ class CallServer:
 
 
 async def send_reply(request: HttpRequest, send: Send, reply: Reply, seconds: float) -> None:
-    """Sends a response when the body has arrived, and waits until the client has read it.
+    """Reads the rest of the request's body, then sends the response, and waits until the client has read the response.
 
-    The client has `seconds`, and more for a large response (see `LEAST_BYTES_PER_SECOND`).
+    The client must read the response within `seconds` seconds. A large response adds time (see
+    `LEAST_BYTES_PER_SECOND`).
     """
     await request.discard_body()
     named = {**COMMON_HEADERS, **reply.headers, **request.reply_headers}
     if reply.content_type:
         named["content-type"] = reply.content_type
-    # httptools has not read requests that follow an upgrade in the same packet
+    # If the headers ask for an upgrade, the parser httptools skips further requests in the same packet. The connection
+    # is therefore closed, so that the client does not wait for their responses.
     if not request.is_read or b"upgrade" in request.headers:
         named |= CLOSE
     headers = [(name.encode(), value.encode()) for name, value in named.items()]
@@ -431,7 +442,7 @@ async def await_disconnect(request: HttpRequest) -> None:
 
 
 def find_guard(request: HttpRequest) -> Guard | None:
-    """Returns the guard of the connection of a request. Another ASGI server than that of this package has no guard."""
+    """Returns the guard of a request's connection, or None if the application does not run in an `HttpServer`."""
     guard: Guard | None = request.scope.get("state", {}).get(GUARD)
     return guard
 

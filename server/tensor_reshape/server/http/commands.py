@@ -1,4 +1,4 @@
-"""The commands `tensor-reshape http`, which serves only HTTP, and `tensor-reshape explore`, which opens the page."""
+"""The command `tensor-reshape http` serves only HTTP, and `tensor-reshape explore` shows the shape explorer."""
 
 import threading
 import webbrowser
@@ -22,7 +22,7 @@ from tensor_reshape.server.startup_log import announce
 from tensor_reshape.server.telemetry.metrics import SharedCounters, list_methods
 from tensor_reshape.server.telemetry.prometheus import OnlyProcess, build_registry, serve_metrics
 
-# The settings of gRPC and of the supervisor have no meaning here. --http-listen is --listen.
+# The command has no options for the settings of gRPC and the supervisor. Its option --listen sets `http_listen`.
 _OMITTED = {"listen", "health_listen", "http_listen", "workers", "max_connection_age_seconds"}
 _LISTEN = click.option(
     "--listen",
@@ -42,9 +42,10 @@ _SETTINGS = {setting.name: setting for setting in SETTINGS}
 )
 @_LISTEN
 def http(**values: Any) -> None:
-    """Serve tensor reshape over HTTP only until SIGTERM, SIGINT or SIGHUP.
+    """Serve tensor reshape over HTTP, but not over gRPC, until SIGTERM, SIGINT or SIGHUP.
 
-    The server has JSON, Connect, the Open Inference Protocol over REST, and the page of the shape explorer.
+    The server supports JSON, Connect and the Open Inference Protocol over REST. It also has the page of the shape
+    explorer.
 
     You can set every option in the environment, for example --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag overrides
     its variable. `tensor-reshape serve --http-listen` serves both gRPC and HTTP.
@@ -82,27 +83,27 @@ def explore(*, port: int, opens: bool) -> None:
     def announce() -> None:
         click.echo(link)
         if opens:
-            # a separate thread opens the browser, because `open` may wait until the browser ends
+            # A separate thread opens the browser, because `webbrowser.open` may wait until the browser ends.
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
     serve_until_signal(server, announce)
 
 
 def build_from_environment() -> Application:
-    """Returns the application with the settings of the environment.
+    """Returns the ASGI application, with the settings from environment variables.
 
     Raises:
-        ConfigError: the settings are invalid.
+        ConfigError: a setting is invalid, or the settings conflict.
     """
     config, counters, scrape = read_environment()
     return Application(config, counters=counters, scrape=scrape)
 
 
 def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
-    """Returns the configuration of the environment, the memory for metrics, and the function for `/metrics`.
+    """Returns the configuration from environment variables, the memory for metrics, and the route `/metrics`.
 
     Raises:
-        ConfigError: a setting is invalid.
+        ConfigError: a setting is invalid, or another ASGI server than `HttpServer` cannot support it.
     """
     try:
         context = http.make_context("http", [])
@@ -111,7 +112,7 @@ def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
     with context:
         config = _build_config(context.params)
     if config.tls_client_ca is not None:
-        message = "another ASGI server passes on no client certificates: use `tensor-reshape http` with --tls-client-ca"
+        message = "other ASGI servers pass on no client certificates: use `tensor-reshape http` with --tls-client-ca"
         raise ConfigError(message)
     return config, *_build_metrics()[:2]
 
@@ -128,7 +129,7 @@ def _build_metrics() -> tuple[SharedCounters, Callable[[], Reply], Collector]:
 
 
 def _serve(config: Config) -> None:
-    """Serves until a signal.
+    """Serves HTTP until a stop signal arrives.
 
     Raises:
         ConfigError: the server cannot start with this configuration.

@@ -1,16 +1,17 @@
-"""The guard of a connection, which stands between the socket and uvicorn's protocol and bounds what uvicorn does not.
+"""A guard stands between a connection's socket and uvicorn's protocol, and enforces limits that uvicorn does not have.
 
 - A connection must send the headers of a request within `HEAD_SECONDS`. The time includes the TLS handshake.
-- Headers have at most `MAX_HEAD_BYTES`, and a piece more without an error. While a request is served, a client may
-  send its body and as many bytes of further requests.
-- Data is read in small pieces, except for a body whose size is known. A chunk of one byte costs as much time as a large
-  one, and many small requests may arrive at once.
-- A port has at most `MAX_CONNECTIONS` connections. If a further one arrives, the host with the most connections
-  loses its oldest idle connection, or its oldest one. A host with so many connections loses only idle ones, or the new
-  one is closed.
+- The headers of a request may have `MAX_HEAD_BYTES`. Up to one piece of data more causes no error. While a request is
+  served, a client may send the body of this request, and at most as many bytes of further requests as of headers.
+- Only a body whose size is known is read in large pieces. All other data is read in small pieces, because one piece may
+  contain many tiny chunks or requests, and each of these takes as much time as a large one.
+- A port has at most `MAX_CONNECTIONS` connections. If another connection arrives, the server closes the oldest idle
+  connection of the host with the most connections. If that host has no idle connection, the server closes its oldest
+  connection. However, if the new connection's own host has the most connections, only an idle connection is closed, or
+  the new connection is rejected.
 
-The guard forwards bytes, and knows of HTTP only its own response with status 431. The application reports when a
-request begins and ends.
+The guard forwards bytes without parsing them. The only HTTP response that it writes itself has the status 431. The
+application calls the guard when a request begins and ends.
 """
 
 import asyncio
@@ -43,40 +44,41 @@ FindContext = Callable[[], ssl.SSLContext]
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_LARGE_TEXT = f"the headers of the request have more than {MAX_HEAD_BYTES} bytes"
 _PIECE_BYTES, _SMALL_PIECE_BYTES = 256 * 1024, 4 * 1024
-_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _SMALL_PIECE_BYTES  # with TLS, a piece follows before the application runs
+# with TLS, one more piece of data arrives before the application runs
+_HEAD_AND_PIECE_BYTES = MAX_HEAD_BYTES + _SMALL_PIECE_BYTES
 _LOOK_SECONDS = 0.02
-_TLS_END_SECONDS = 1.0  # a client that does not read does not complete the shutdown of TLS
-_BUFFER = memoryview(bytearray(_PIECE_BYTES))  # data stays here only until uvicorn's parser has copied it
+_TLS_END_SECONDS = 1.0  # a client that does not read never completes the TLS shutdown, so the wait is limited
+_BUFFER = memoryview(bytearray(_PIECE_BYTES))  # all guards share this buffer, because a guard copies its data at once
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, with a log line for data that its parser rejects."""
+    """uvicorn's protocol for HTTP/1.1, which also logs a line if its parser rejects data."""
 
     def send_400_response(self, msg: str) -> None:
-        """Rejects the data (see uvicorn)."""
+        """Logs that the data is not valid, and rejects it as uvicorn does."""
         log_outside("", "INVALID_ARGUMENT", name_peer(self.client), "the request is not valid HTTP/1.1")
         super().send_400_response(msg)
 
 
 class Guard(asyncio.BufferedProtocol):
-    """The guard of one connection, which only the thread of the event loop uses.
+    """Guards one connection. Only the thread of the event loop uses this object.
 
     Attributes:
-        host: the address of the peer, in the form of `sources.find_address`.
+        host: the address of the client, in the form that `sources.find_address` returns.
         certificate: the client's certificate and the names in it, with the keys of gRPC's `auth_context`.
         is_busy: whether the application serves a request of this connection.
-        lost: is done when the connection is closed.
+        lost: a future that is done when the connection is closed.
     """
 
     def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
-        """Makes the guard of a connection that is not open yet. `arguments` are those of uvicorn's protocol."""
+        """Creates the guard of a connection that is not open yet. `arguments` are passed to uvicorn's protocol."""
         self._inner = _Protocol(**{**arguments, "app_state": {GUARD: self}})
         self._connections, self._find_context = connections, find_context
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._socket_transport: asyncio.Transport | None = None  # below TLS, if the port has TLS
+        self._socket_transport: asyncio.Transport | None = None  # the transport below TLS, if the port uses TLS
         self._early: bytes | None = b""  # data that arrives before uvicorn's protocol is connected
         self._timer: asyncio.TimerHandle | None = None
         self._handshake: asyncio.Task[None] | None = None
@@ -85,7 +87,7 @@ class Guard(asyncio.BufferedProtocol):
         self.certificate: Mapping[str, Sequence[bytes]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admits a connection (see `asyncio`)."""
+        """Admits or closes a new connection, and starts its time limit. asyncio calls this method."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for type checkers
         self._transport = self._socket_transport = transport
         self.host = find_address(name_peer(transport.get_extra_info("peername")))
@@ -107,14 +109,15 @@ class Guard(asyncio.BufferedProtocol):
             secure = None
         if secure is None:
             self.abort()
-            self.connection_lost(None)  # asyncio does not report it if the handshake was under way
+            self.connection_lost(None)  # asyncio does not call this method if the handshake was not complete
         else:
             self._begin(secure)
 
     def _begin(self, transport: asyncio.Transport) -> None:
         self._transport, self.certificate = transport, _read_certificate(transport)
-        # uvicorn waits until the system has accepted a part of a response. The upper limit is 1, because asyncio's TLS
-        # pauses a protocol whose buffer is empty if the limit is 0, and does not resume it.
+        # With these limits, uvicorn waits after each part of a response until the operating system has accepted it. The
+        # upper limit is 1 byte. With the limit 0, asyncio's TLS would pause a protocol whose buffer is empty, and would
+        # not resume it.
         transport.set_write_buffer_limits(1, 0)
         self._inner.connection_made(transport)
         early, self._early = self._early, None
@@ -122,12 +125,12 @@ class Guard(asyncio.BufferedProtocol):
             self._inner.data_received(early)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Returns the place for the next piece of data (see `asyncio`)."""
+        """Returns the buffer for the next piece of data. asyncio calls this method."""
         del sizehint
         return _BUFFER[: self._piece]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Forwards a piece of data (see `asyncio`)."""
+        """Checks the limits, and forwards a piece of data to uvicorn. asyncio calls this method."""
         if self._timer is None and not self.is_busy:  # a request begins on an idle connection
             self._left = _HEAD_AND_PIECE_BYTES
             self._timer = self._loop.call_later(HEAD_SECONDS, self.abort)
@@ -144,13 +147,15 @@ class Guard(asyncio.BufferedProtocol):
         else:
             self._inner.data_received(bytes(_BUFFER[:nbytes]))
             if self.is_busy and self._transport is not None:
-                # uvicorn pauses when a further request arrives, and would not see that the connection is lost
+                # If a further request arrives, uvicorn pauses reading. It would then not detect that the connection is
+                # lost.
                 self._transport.resume_reading()
 
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
-        """Notes that the headers of a request have arrived, which takes at most `max_bytes` on the wire.
+        """Records that the headers of a request have arrived, and that the client may send `max_bytes` more.
 
-        Only these bytes make room for further requests. Otherwise a client could send them faster than they are served.
+        The whole request has at most `max_bytes`. Without this limit, a client could send further requests faster than
+        the server serves them.
         """
         self._stop_timer()
         self._requests += 1
@@ -161,30 +166,31 @@ class Guard(asyncio.BufferedProtocol):
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
         self._left, self._piece = min(self._left, _HEAD_AND_PIECE_BYTES), _SMALL_PIECE_BYTES
         end, request = self._loop.time() + seconds, self._requests
-        # The buffer of TLS is empty although the client has not read, and no event reports the end of the one below it.
+        # The write buffer of TLS becomes empty before the client has read the data. The loop checks the socket's buffer
+        # below TLS instead, and polls it because no event reports that it is empty.
         while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
             if self._loop.time() > end:
                 self.abort()
             await asyncio.sleep(_LOOK_SECONDS)
-        await asyncio.sleep(0)  # a request that has already arrived begins now
+        await asyncio.sleep(0)  # if a further request has already arrived, it begins here
         self.is_busy = self._requests != request
 
     def abort(self) -> None:
-        """Closes the connection at once."""
+        """Closes the connection at once, without sending buffered data."""
         if self._transport is not None:
             self._transport.abort()
 
     def pause_writing(self) -> None:
-        """See `asyncio`."""
+        """Forwards the call to uvicorn's protocol. asyncio calls this method."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """See `asyncio`."""
+        """Forwards the call to uvicorn's protocol. asyncio calls this method."""
         self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio`."""
-        del exc  # after an exception, uvicorn would leave its idle timer running
+        """Forwards the call to uvicorn's protocol. asyncio calls this method."""
+        del exc  # the exception is not forwarded, because uvicorn would then leave its idle timer running
         if self.lost.done():
             return
         self._connections.discard(self)
@@ -202,18 +208,18 @@ class Guard(asyncio.BufferedProtocol):
 
 
 class Connections:
-    """The connections of a port."""
+    """The open connections of one port, whose number is limited."""
 
     def __init__(self) -> None:
-        """Creates an empty set."""
-        self._open = dict[Guard, None]()  # in the order of their arrival
+        """Starts without connections."""
+        self._open = dict[Guard, None]()  # a dict that is used as a set in the order of arrival
 
     def __len__(self) -> int:
         """Returns the number of connections. Any thread may call this method."""
         return len(self._open)
 
     def admit(self, guard: Guard) -> bool:
-        """Adds a connection, or returns False if the limit is reached."""
+        """Adds a connection. If the limit is reached, closes another connection first, or returns False."""
         if len(self._open) >= MAX_CONNECTIONS:
             counts = Counter(one.host for one in self._open)
             ((host, most),) = counts.most_common(1)
@@ -228,7 +234,7 @@ class Connections:
         return True
 
     def discard(self, guard: Guard) -> None:
-        """Removes a connection, if it is present."""
+        """Removes a connection, or does nothing if it was already removed."""
         self._open.pop(guard, None)
 
 
@@ -238,7 +244,7 @@ def _read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence
     if tls is None or content is None:
         return {}
     properties: dict[str, list[bytes]] = {"x509_pem_cert": [ssl.DER_cert_to_PEM_cert(content).encode()]}
-    # The variable has the type Any, because the type stubs of Python also allow other kinds of names.
+    # The variable has the type Any, because Python's type stubs for this dict also allow values of other forms.
     names: Any = (tls.getpeercert() or {}).get("subjectAltName", ())
     for kind, value in names:
         if kind in _PROPERTIES:

@@ -1,7 +1,7 @@
 """The Open Inference Protocol over REST.
 
-A method has the name of the same method over gRPC. Tokens, permissions, quotas, metrics and logs therefore treat a call
-over REST like a call over gRPC.
+Each method has the same name as over gRPC. Tokens, permissions, quotas, metrics and logs therefore treat a call over
+REST like a call over gRPC.
 """
 
 import re
@@ -26,7 +26,7 @@ from tensor_reshape.wire.json_messages import describe_message
 from tensor_reshape.wire.tensors import TensorView
 
 _MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(/versions/(?P<version>[^/]+))?(?P<rest>|/\w+)")
-_ANY = "any model"  # the key of the path of each model
+_ANY = "any model"  # in `_PATHS`, this text stands for the path of any model
 _PATHS = {
     "/v2": ("GET", "ServerMetadata", ""),
     "/v2/models/stats": ("GET", "ModelStatistics", ""),
@@ -39,7 +39,7 @@ _PATHS = {
 
 
 def split_path(path: str) -> tuple[str, dict[str, str]]:
-    """Returns the key of a path in the routes, and the name and the version of the model in the path."""
+    """Returns the key under which the routes list a path, and the name and the version of the model in the path."""
     if path.startswith("/v2"):
         path = path.rstrip("/")
     match = None if path in _PATHS else _MODEL.fullmatch(path)
@@ -49,19 +49,20 @@ def split_path(path: str) -> tuple[str, dict[str, str]]:
 
 
 class InferenceRoutes:
-    """The routes of the protocol.
+    """The routes of the Open Inference Protocol.
 
     Attributes:
-        routes: the HTTP method, and the function that returns the call or the response, by the key of `split_path`.
+        routes: maps each key that `split_path` returns to the HTTP method and the route, which is a function that
+            returns the call or the response.
     """
 
     def __init__(self, inference: Inference, max_bytes: int, is_ready: Callable[[], bool]) -> None:
-        """Makes the routes.
+        """Creates the routes.
 
         Args:
-            inference: executes the inference requests.
-            max_bytes: the maximum size of a body.
-            is_ready: returns whether the server accepts calls and will continue to accept calls.
+            inference: the object that executes inference requests.
+            max_bytes: the maximum number of bytes of a body with binary data.
+            is_ready: a function that returns whether the server accepts calls and will continue to accept them.
         """
         self._inference, self._max_bytes = inference, max_bytes
         self._responds = list_responds(inference.statistics)

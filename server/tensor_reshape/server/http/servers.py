@@ -1,6 +1,6 @@
-"""A process that serves HTTP: uvicorn with httptools on a thread of its own, with a guard for each connection.
+"""Serves HTTP with uvicorn and httptools on a separate thread, with a guard for each connection.
 
-The main thread calls `start` and `stop`. Everything else runs on the event loop.
+The main thread calls `start` and `stop`. All other code runs on the event loop of the separate thread.
 """
 
 import asyncio
@@ -31,16 +31,17 @@ UNREAD_SECONDS = 30.0
 _BACKLOG = 128
 _BEAT_SECONDS = 0.5
 _REPORT_SECONDS = 1.0
-_QUIET_BYTES = 16 * 1024 * 1024  # with fewer reserved bytes, freed memory returns to the system
+# while calls have reserved at most this many bytes, freed memory is returned to the system
+_QUIET_BYTES = 16 * 1024 * 1024
 _LOGGER = logging.getLogger(__name__)
 
 
 class HttpServer:
-    """A server that binds its address when it is created, serves after `start`, and stops gracefully.
+    """An HTTP server that binds its address when it is created, serves after `start`, and stops gracefully.
 
     Attributes:
-        app: the application.
-        address: the address, with the port that is bound.
+        app: the ASGI application that serves the requests.
+        address: the address on which the server listens, with its bound port.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class HttpServer:
         """Binds `config.http_listen`, which must be set, and keeps new connections waiting until `start` is called.
 
         Args:
-            config: the configuration, with the share of the memory budget of this process.
-            app: a replacement for the application of `config`.
-            counters: the memory for metrics, or None without metrics.
-            shares_ports: whether other processes listen on the same address.
+            config: the configuration. Its memory budget is the share of this process.
+            app: the application to run instead of one that is created from `config`.
+            counters: the memory that stores the metrics, or None if the process has no metrics.
+            shares_ports: whether the parent process has reserved the port for this process.
 
         Raises:
             ConfigError: the address cannot be bound, or a configured file is invalid.
@@ -79,7 +80,7 @@ class HttpServer:
             ws="none",
             lifespan="on",
             log_config=None,
-            # uvicorn does not log, because its log records may contain text of clients
+            # uvicorn must not log, because its log records may contain text from clients.
             log_level="critical",
             access_log=False,
             server_header=False,
@@ -103,13 +104,14 @@ class HttpServer:
         self._thread.start()
 
     def stop(self, hurry: threading.Event) -> int:
-        """Reports that it is not ready for the drain period, then closes the port and waits for running calls.
+        """Reports for the drain period that the server is not ready, then closes the port and waits for running calls.
 
-        Idle connections close at once, and busy ones after their response, or after the grace. Returns the number of
-        calls that did not finish in time, and were cancelled.
+        After the drain period, the server closes idle connections at once. It closes a busy connection after its
+        response, or at the end of the grace period. The method returns the number of calls that did not finish in time
+        and were cancelled.
 
         Args:
-            hurry: an event that ends all waits early.
+            hurry: an event that ends the drain period and the grace period early.
         """
         self.app.is_serving = False
         hurry.wait(self._drain_seconds)
@@ -132,20 +134,21 @@ class HttpServer:
 
 
 def _prepare(listener: socket.socket) -> None:
-    """Sets options of a listener, which its connections inherit, and reserves the port for this process."""
-    # Without TCP_NODELAY, the body of a response waits 40 ms until the client's system has acknowledged the headers.
+    """Sets socket options of a listener, which its connections inherit, and starts to listen on its port."""
+    # Without TCP_NODELAY, the body of a response is sent up to 40 ms later, when the client's system has acknowledged
+    # the headers.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # only Linux has this option
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # other systems than Linux do not have this option
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(UNREAD_SECONDS * 1000))
     listener.listen(_BACKLOG)
 
 
 def serve_until_signal(server: HttpServer, announce: Callable[[], None]) -> None:
-    """Serves until SIGTERM, SIGINT or SIGHUP. A second stop signal ends running calls.
+    """Serves until SIGTERM, SIGINT or SIGHUP. A second signal ends running calls at once.
 
     Args:
-        server: the server, which has not started.
-        announce: a function that is called when the server serves.
+        server: the server to start, which must not have started yet.
+        announce: a function that is called after the server has started.
     """
     with catch_signals(STOP_SIGNALS) as signals:
         server.start()

@@ -1,11 +1,11 @@
-"""The unary methods of the API over HTTP: JSON, protobuf messages, and the Connect protocol (connectrpc.com).
+"""Serves the unary methods of the API over HTTP: JSON, protobuf messages, and the Connect protocol (connectrpc.com).
 
 - A method has the same path as over gRPC, for example `/tensor_reshape.v1.ReshapeService/InferShape`. Gateways such as
   grpc-gateway and Envoy's transcoder use the same paths.
 - A body is JSON in protobuf's mapping (`application/json`) or a protobuf message (`application/proto`). The response
-  has the type of the request.
-- A request with the header `connect-protocol-version` gets its errors in Connect's form, and `connect-timeout-ms` is
-  its deadline.
+  has the same content type as the request.
+- If a request has the header `connect-protocol-version`, errors have Connect's form. The header `connect-timeout-ms`
+  sets a shorter deadline for the call.
 - A request with duplicate names, unknown names or text that is not UTF-8 is rejected. In a response, 64-bit numbers are
   strings, because JavaScript cannot represent all of them as numbers.
 """
@@ -43,15 +43,15 @@ MAX_JSON_PARTS = 16 * 1024
 """The maximum number of commas and opening brackets of long JSON."""
 
 _TIMEOUT = b"connect-timeout-ms"
-_LONG_MILLISECONDS = 10**9  # without the header, for which the deadline of the server applies
-_LARGE_JSON_MEMORY_FACTOR = 6  # long JSON consists of a base64 text, which is copied and decoded
+_LONG_MILLISECONDS = 10**9  # if the header is missing, this value lets the server's own deadline apply
+_LARGE_JSON_MEMORY_FACTOR = 6  # long JSON is mostly one base64 text, which the server copies and decodes
 _SMALL = {INFER_SHAPE.path: MAX_QUERY_BODY_BYTES, SERVER_INFO.path: MAX_QUERY_BODY_BYTES}
 _SMALL |= {BATCH_INFER_SHAPE.path: MAX_BATCH_BODY_BYTES}
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?+(?!utf-?8\b)', re.IGNORECASE)
 
 
 class Rpc(NamedTuple):
-    """A unary method with its message classes. Messages with tensors have at most `max_bytes`."""
+    """A unary method with the classes of its messages. A message with a tensor has at most `max_bytes`."""
 
     method: UnaryMethod
     request: type[Message]
@@ -72,7 +72,7 @@ class Rpc(NamedTuple):
         return Reply(HTTPStatus.OK, (response,), PROTO_TYPE)
 
     def prepare(self, request: HttpRequest) -> Exchange:
-        """Returns the call of a request."""
+        """Returns how to serve a request as a call of this method."""
         is_json, error, path = request.content_type == JSON_TYPE, _find_error(request), self.method.name
         seconds = min(CALL_SECONDS, request.find_number(_TIMEOUT, _LONG_MILLISECONDS) / 1000)
         max_bytes = _SMALL.get(path, self.max_bytes if not is_json else 4 * self.max_bytes // 3 + MAX_QUERY_BODY_BYTES)
@@ -99,7 +99,7 @@ def build_rpcs(methods: Iterable[UnaryMethod], max_bytes: int) -> dict[str, Rpc]
 
 
 def _find_error(request: HttpRequest) -> HttpError | None:
-    """Returns the error of the headers of a request."""
+    """Returns an error if the headers of a request are not valid, and otherwise None."""
     is_text = request.content_type == JSON_TYPE and not _CHARSET.search(request.find(b"content-type"))
     if not is_text and request.content_type != PROTO_TYPE:
         text = f"the content type must be {JSON_TYPE} in UTF-8 or {PROTO_TYPE}"
@@ -113,11 +113,13 @@ def _find_error(request: HttpRequest) -> HttpError | None:
 
 
 def decode_json(body: bytes) -> str:
-    """Returns the text of a body, whose parts are bounded before they are parsed.
+    """Returns the text of a JSON body.
+
+    Rejects long JSON with many parts, because parsing it would take too much memory.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
-        LimitError: MESSAGE_TOO_LARGE.
+        InvalidRequestError: the reason is MESSAGE_MALFORMED, because the body is not UTF-8.
+        LimitError: the reason is MESSAGE_TOO_LARGE, because long JSON has too many parts.
     """
     if len(body) > MAX_JSON_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_JSON_PARTS:
         text = f"JSON of more than {MAX_JSON_BYTES} bytes may have at most {MAX_JSON_PARTS} commas and brackets"

@@ -1,1 +1,1 @@
-"""Logs, threads, memory, signals and periodic tasks of one process."""
+"""Manages the logs, threads, memory, signals and periodic tasks of one process."""

@@ -1,12 +1,13 @@
-"""The tested releases of gRPC's core, and its I/O engine, which is the part that reads the connections of a server.
+"""Checks the release of gRPC's core, and chooses its I/O engine, which is the part that reads a server's connections.
 
 - The *event engine* is gRPC's default. The event engine reads connections on its own threads. With the older *polling
   engine*, the server's receiving thread reads all connections. With the polling engine, a call wakes no other thread,
   which makes small calls faster. However, with the polling engine, a connection with expensive frames delays all other
   connections.
-- The server therefore chooses the polling engine only if no other machine can connect.
-- gRPC's core reads the choice from the environment variable GRPC_EXPERIMENTS once, when grpc is imported. This module
-  therefore does not import grpc. If the operator has set GRPC_EXPERIMENTS, this module does not change its value.
+- The server therefore chooses the polling engine only if other machines cannot connect to the server.
+- gRPC's core reads the choice of the engine from the environment variable GRPC_EXPERIMENTS once, when grpc is imported.
+  This module therefore does not import grpc. If the operator has set GRPC_EXPERIMENTS, this module does not change its
+  value.
 """
 
 import os
@@ -39,9 +40,11 @@ def check_release() -> None:
 
 
 def choose_engine(addresses: Iterable[str]) -> None:
-    """Sets GRPC_EXPERIMENTS so that the polling engine serves `addresses`, if this engine is right and available.
+    """Selects the polling engine through GRPC_EXPERIMENTS, if other machines cannot reach any of the addresses.
 
-    The addresses have the form of `Config.listen`, and may be invalid.
+    Does nothing if the installed release of gRPC was not tested with this engine, if the operator has set
+    GRPC_EXPERIMENTS, or if grpc is already imported. The addresses have the form of `Config.listen`, and may be
+    invalid.
     """
     is_free = not os.environ.get(experiments.VARIABLE) and "grpc" not in sys.modules  # noqa: TID251
     if is_free and experiments.are_known() and all(map(is_local, addresses)):
@@ -49,6 +52,6 @@ def choose_engine(addresses: Iterable[str]) -> None:
 
 
 def name_engine() -> str:
-    """Returns the name of the engine that the environment selects: "event" or "polling"."""
+    """Returns the name of the I/O engine that GRPC_EXPERIMENTS selects, which is "event" or "polling"."""
     names = os.environ.get(experiments.VARIABLE, "").split(",")  # noqa: TID251
     return "polling" if _NO_EVENT_ENGINE in [name.strip() for name in names] else "event"

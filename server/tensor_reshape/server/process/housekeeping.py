@@ -41,7 +41,7 @@ class MemoryReturner:
     """
 
     def __init__(self, quiet_bytes: int) -> None:
-        """Takes the current resident memory as the memory that the process needs without calls.
+        """Measures the current resident memory, and uses it as the memory that the process needs without calls.
 
         Args:
             quiet_bytes: memory is returned only while calls have reserved at most this number of bytes.
@@ -50,13 +50,15 @@ class MemoryReturner:
         self._base = read_resident_bytes()
 
     def check(self, used_bytes: int) -> bool:
-        """Returns freed memory to the system if the process has grown. Call this method every RETURN_SECONDS.
+        """Returns freed memory to the system if the process uses much more memory than without calls.
+
+        Call this method every RETURN_SECONDS.
 
         Args:
             used_bytes: the memory in bytes that calls have reserved now.
 
         Returns:
-            whether memory was returned.
+            whether memory was returned to the system.
         """
         if used_bytes > self._quiet_bytes or read_resident_bytes() <= self._base + KEPT_BYTES:
             return False
@@ -71,10 +73,10 @@ class _Task:
 
 
 class Housekeeper:
-    """A thread for periodic tasks."""
+    """Runs periodic tasks on a separate thread."""
 
     def __init__(self, is_calm: Callable[[], bool]) -> None:
-        """Creates a thread without tasks.
+        """Creates the thread without starting it. At first, it has no tasks.
 
         Args:
             is_calm: a function that returns whether the thread may wake up every IDLE_SWEEP_SECONDS instead of every
@@ -86,7 +88,7 @@ class Housekeeper:
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, seconds: float, do: Callable[[], object]) -> None:
-        """Adds a task that runs every `seconds`, or less often while `is_calm` returns True.
+        """Adds a task that runs every `seconds` seconds, or less often while `is_calm` returns True.
 
         Call this method before `start`.
         """
@@ -110,7 +112,8 @@ class Housekeeper:
                 try:
                     task.do()
                 except Exception:
-                    # The loop continues after a bug of a task, because the server needs the other tasks.
+                    # If a task raises an error because of a bug, the loop continues, because the server needs the other
+                    # tasks.
                     _LOGGER.exception("bug")
 
 

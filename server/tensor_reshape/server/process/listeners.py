@@ -1,4 +1,4 @@
-"""Binds the addresses of a server. If another server uses an address, binding this address fails."""
+"""Binds sockets to the addresses of a server. If another server uses an address, binding this address fails."""
 
 import errno
 import socket
@@ -26,17 +26,17 @@ _NO_KEY = "gRPC does not support this kind of key. Use RSA, Ed25519, or ECDSA on
 
 
 class Bindable(Protocol):
-    """A server that can be bound to addresses."""
+    """The interface of a gRPC server that `bind` can bind to an address."""
 
     def add_port(self, address: str, credentials: "grpc.ServerCredentials | None") -> int:
         """Binds an address and returns its port. Raises RuntimeError if the address cannot be bound."""
 
 
 def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | None", *, held: bool = False) -> str:
-    """Binds `server` to `address` and returns the address with its real port.
+    """Binds `server` to `address` and returns the address with its real port instead of port 0.
 
     Args:
-        server: a server that is not started.
+        server: the server to bind, which must not have started yet.
         address: an address in the form of `Config.listen`.
         credentials: the TLS credentials, or None for plain text.
         held: whether the parent process has reserved the port for this process with `hold`.
@@ -45,12 +45,12 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
         ConfigError: the address is in use, or does not belong to this machine.
     """
     try:
-        # The code checks first whether the address is free, because grpc does not report all conflicts. grpc would
-        # share a port, bind only some addresses of a host name, or take a unix socket from another server.
+        # First check whether the address is free, because gRPC does not report all conflicts. It might share a port
+        # with another server, bind only some addresses of a host name, or take a unix socket from another server.
         if not held or address.startswith(_UNIX):
             _await_free(address)
         port = server.add_port(address, credentials)
-    # grpc does not report why it cannot bind the address, but the address was free just before
+    # gRPC does not report why it cannot bind the address. The address was free just before.
     except RuntimeError as error:
         message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
@@ -61,10 +61,11 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
 
 @contextmanager
 def hold(address: str) -> Iterator[str]:
-    """Reserves the port of an address for processes that will share it, and yields the address with its real port.
+    """Reserves a port that several processes will share, and yields the address with its real port instead of port 0.
 
-    The calling process does not listen on the port. During the `with` block, only processes of the same user that use
-    SO_REUSEPORT can bind the port. A unix socket is not reserved, because only one process can bind it.
+    The calling process does not listen on the port. During the `with` block, a process can bind the port only if it
+    belongs to the same user and uses SO_REUSEPORT. For a unix socket, this function does nothing, because processes
+    cannot share the socket.
 
     Raises:
         ConfigError: the address is in use, or does not belong to this machine.
@@ -83,12 +84,13 @@ def hold(address: str) -> Iterator[str]:
 
 
 def take(address: str, *, held: bool = False) -> tuple[str, tuple[socket.socket, ...]]:
-    """Binds a TCP address.
+    """Binds sockets to a TCP address, without listening on them.
 
-    If the port is not held, call `listen` on the sockets at once, because other processes can bind it before this call.
+    If the port is not reserved (`held` is False), call `listen` on the sockets at once. Until then, other processes can
+    bind the same port.
 
     Args:
-        address: the address.
+        address: the address in the form `host:port`.
         held: whether the parent process has reserved the port for this process with `hold`.
 
     Returns:
@@ -105,7 +107,7 @@ def take(address: str, *, held: bool = False) -> tuple[str, tuple[socket.socket,
 
 
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
-    """Yields the reason for each address that cannot be bound. Invalid addresses are skipped.
+    """Yields an error text for each address that cannot be bound. Addresses with an invalid form are skipped.
 
     Addresses that can be bound stay bound until all addresses are checked. If an address is listed twice, the second
     entry is therefore reported.
@@ -123,7 +125,9 @@ def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
 
 
 def _take(address: str) -> tuple[socket.socket, ...]:
-    """Returns the sockets that are bound to an address. If a unix address is free, the result is empty.
+    """Binds sockets to a TCP address and returns them.
+
+    For a unix socket, only checks that it is free, and returns none.
 
     Raises:
         OSError: the address is in use, or does not belong to this machine.
@@ -135,14 +139,14 @@ def _take(address: str) -> tuple[socket.socket, ...]:
 
 
 def count_listeners(address: str) -> int:
-    """Returns the number of sockets that an address needs. A host name may have several IP addresses."""
+    """Returns the number of sockets that an address needs, because a host name may have several IP addresses."""
     if address.startswith(_UNIX):
         return 1
     host = address.rpartition(":")[0].strip("[]")
     try:
         return len({socket_address for *_, socket_address in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
-        return 1  # this error is ignored, because the later call of `bind` also fails and reports the reason
+        return 1  # the error is ignored here, because `bind` fails later and reports it
 
 
 def _explain(address: str, error: OSError) -> ConfigError:
@@ -157,8 +161,8 @@ def _replace_port(address: str, port: int) -> str:
 def _await_free(address: str) -> None:
     """Waits until an address is free, but at most a second.
 
-    An outgoing connection of this machine may use the port for a moment, because Linux takes the ports of outgoing
-    connections from a range that includes the default port.
+    An outgoing connection of this machine may use the port for a moment. The reason is that Linux takes the local ports
+    of outgoing connections from a range that includes the server's default port.
 
     Raises:
         OSError: the address is in use.
@@ -186,7 +190,7 @@ def _check_unserved(path: str) -> None:
         try:
             probe.connect(str(decoded))
         except ConnectionRefusedError:
-            return  # the path is a socket without a server, or another kind of file, which grpc will reject
+            return  # the path is a socket on which no server listens, or another kind of file, which gRPC will reject
         except FileNotFoundError:
             probe.bind(str(decoded))
             decoded.unlink()
@@ -197,7 +201,7 @@ def _check_unserved(path: str) -> None:
 def _bind_everywhere(address: str, *, shares: bool) -> tuple[socket.socket, ...]:
     """Binds the same port on all addresses of a host.
 
-    All these addresses must be free. In contrast, grpc only requires one free address.
+    All these addresses must be free. In contrast, gRPC would also start if only one of them were free.
 
     Raises:
         OSError: one of the addresses is in use, or none of them belongs to this machine.
@@ -225,7 +229,7 @@ def _bind_socket(family: int, socket_address: tuple[Any, ...], *, shares: bool) 
     try:
         with ExitStack() as stack:
             one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            # With SO_REUSEADDR, old connections in the state TIME_WAIT do not prevent binding the port.
+            # With SO_REUSEADDR, the port can be bound although old connections are still in the state TIME_WAIT.
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shares:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,13 +1,13 @@
-"""Logging to stderr as text or JSON. Each log record has one line. In the text format, a traceback adds further lines.
+"""Writes log records to stderr as text or JSON. Each log record has one line.
 
-A thread that logs never waits for the process that reads stderr, because the handler has a queue and a writer thread.
-While the process serves, only this logging writes to stderr.
+In the text format, a traceback adds further lines. A thread that logs never waits until another process reads stderr,
+because the handler has a queue and a writer thread. While the process serves calls, no other code writes to stderr.
 
 - The queue of log records is bounded. If the queue is full, further records are dropped.
-- In each second of the clock, at most RECORDS_PER_SECOND log records of one kind are written. Further records of this
-  kind are suppressed. At the level DEBUG, the number is not limited.
+- Within one second, at most RECORDS_PER_SECOND log records of one kind are written. Further records of this kind are
+  suppressed. At the log level DEBUG, only warnings and errors are limited.
 - The method `report` logs the numbers of dropped and suppressed records.
-- A log record that cannot be written counts as dropped. An error of writing a log record has no other effect.
+- A log record that cannot be written counts as dropped. The error has no other effect.
 """
 
 import logging
@@ -40,12 +40,12 @@ _MAX_NAME_CHARACTERS = 64
 _MAX_LINE_CHARACTERS = 65_536  # this length limits the memory of a full queue to 64 MiB
 _LOGGER = logging.getLogger(__name__)
 _STDERR = 2
-# This set contains the standard attributes of a log record. All other attributes were passed as `extra`.
+# This set contains the standard attributes of a log record. Any other attribute of a record was passed as `extra`.
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
 class RateFilter:
-    """Admits RECORDS_PER_SECOND records of each kind per second, and counts further records as suppressed.
+    """Admits at most RECORDS_PER_SECOND log records of each kind per second, and suppresses and counts further records.
 
     Log records of one kind come from the same line of source code and have the same status code. The number of kinds is
     therefore small, even if log messages contain texts of clients.
@@ -54,18 +54,19 @@ class RateFilter:
     wants all records.
 
     Attributes:
-        suppressed: the number of records that were not admitted.
+        suppressed: the number of records that this filter has suppressed so far.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts without records."""
+        """Creates a filter that has not counted any records yet."""
         self.suppressed = 0
         self._clock = clock
-        self._lock = threading.Lock()  # `logging` calls filters without holding the handler's lock
-        self._ends_at = 0.0  # `_seen` counts the log records of one second, which ends at this time
+        # this lock is needed, because `logging` calls filters without holding the handler's lock
+        self._lock = threading.Lock()
+        self._ends_at = 0.0  # the end of the current second, for which `_seen` counts the records of each kind
         self._seen: Counter[object] = Counter()
-        # The keys of this dict are pairs of the level and the name of suppressed log records. The name of a log record
-        # is its message with the status code.
+        # This counter contains the suppressed records that have not been reported yet. Each key is a pair of the level
+        # and a name, which consists of the record's message and its status code.
         self._unreported: Counter[tuple[int, str]] = Counter()
 
     def __call__(self, record: logging.LogRecord) -> bool:
@@ -94,10 +95,10 @@ class RateFilter:
 
 
 class QueuedHandler(QueueHandler):
-    """Writes formatted records to a file descriptor on its own thread.
+    """Formats log records, and writes them to a file descriptor on a separate thread.
 
     Attributes:
-        limit: the filter that limits the rate of records.
+        limit: the filter that limits the number of records per second.
     """
 
     def __init__(self, descriptor: int, *, max_lines: int = MAX_LINES) -> None:
@@ -105,7 +106,7 @@ class QueuedHandler(QueueHandler):
         self._lines: Queue[logging.LogRecord] = Queue(max_lines)
         super().__init__(self._lines)
         self.limit = RateFilter()
-        self._dropped = self._reported = 0  # the counter `_dropped` is guarded by the handler's lock
+        self._dropped = self._reported = 0  # `_dropped` only changes while the handler's lock is held
         self._writer = _Writer(self._lines, descriptor)
         self._writer.start()
 
@@ -148,10 +149,10 @@ class QueuedHandler(QueueHandler):
 
 
 class _Writer(QueueListener):
-    """The thread that writes the lines.
+    """The thread that writes log lines to the file descriptor.
 
-    The writer thread never takes the handler's lock, because at exit, `logging` holds this lock while it waits in
-    `flush`.
+    This thread never takes the handler's lock. At exit, `logging` holds this lock while it waits in `flush`, so the two
+    threads would wait for each other.
     """
 
     def __init__(self, lines: "Queue[logging.LogRecord]", descriptor: int) -> None:
@@ -175,7 +176,7 @@ class TextFormatter(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        """Returns the log line without the traceback. It begins with the local time."""
+        """Returns the log line, which begins with the local time and does not contain the traceback."""
         local_time = datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds")
         extras = [f"{key}={_quote(str(value))}" for key, value in vars(record).items() if key not in _STANDARD]
         return " ".join([local_time, record.levelname, _escape(record.message), *extras])
@@ -195,22 +196,22 @@ def configure_logs(log_format: str, level: str) -> None:
         log_format: "text" or "json".
         level: the name of a level of `logging`, in upper or lower case.
     """
-    # The log handler writes to the file descriptor, because a thread that waits for sys.stderr holds a lock, even at
-    # exit.
+    # The log handler writes to the file descriptor instead of sys.stderr. A thread that waits for sys.stderr holds a
+    # lock, even at exit.
     handler = QueuedHandler(_STDERR)
     handler.addFilter(demote_garbage)
     handler.addFilter(handler.limit)
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    logging.raiseExceptions = False  # this setting prevents `logging` from writing its own formatting errors to stderr
+    logging.raiseExceptions = False  # `logging` must not write its own formatting errors to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
     threading.excepthook = lambda ended: _log_exception(ended.exc_value)
 
 
 def demote_garbage(record: logging.LogRecord) -> bool:
-    """Changes a log record of grpcio about undecodable data to the level DEBUG. Returns whether to log the record.
+    """Lowers the level of grpcio's log records about undecodable data to DEBUG. Returns whether to log the record.
 
     Undecodable requests and metadata are errors of the client. grpcio logs such an error with a traceback that contains
     the values of the metadata, including tokens.
@@ -223,7 +224,7 @@ def demote_garbage(record: logging.LogRecord) -> bool:
 
 
 def flush_logs() -> None:
-    """Waits until all log lines are written, but at most two seconds."""
+    """Waits until all log lines are written, but at most two seconds, because perhaps no process reads them."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 
@@ -241,7 +242,7 @@ def count_lost_records() -> tuple[int, int]:
 
 
 def _list_handlers() -> list[QueuedHandler]:
-    """Returns a list with the handler that `configure_logs` has added.
+    """Returns the log handler that `configure_logs` has added, in a list.
 
     If a program configures logging itself, the list is empty.
     """

@@ -1,13 +1,13 @@
-"""Thread pools for calls that take long, and the fair lock of their threads.
+"""Provides thread pools for calls that take long, and a fair lock with which the threads take turns.
 
 - The thread that receives calls never starts a thread. If the system has little memory, starting a thread can fail or
   block, which would delay every call. Instead, if no thread of a pool is idle, a thread of the pool starts the next
   thread before it begins its own work.
 - If the system cannot start another thread, queued work waits for the existing threads.
-- CPython runs one thread at a time. Several computing threads are therefore not faster than one. In addition, each of
-  them can delay the thread that serves calls when that thread wakes up. Computing threads therefore take turns with a
-  `FairLock`. They get the lock in the order of arrival, and each thread may keep the lock for a time slice. While a
-  thread computes, the interpreter's switch interval is short, so that the serving thread can run soon.
+- CPython executes only one thread at a time. Several computing threads are therefore not faster than one, and each of
+  them can delay the thread that serves calls. Computing threads therefore take turns with a `FairLock`. They get the
+  lock in the order of arrival, and each thread may keep it for a time slice. While a thread computes, the interpreter's
+  switch interval is short, so that the serving thread runs soon after it wakes up.
 """
 
 import atexit
@@ -38,7 +38,8 @@ def _execute(future: "Future[_Result]", call: Callable[[], _Result]) -> None:
             future.set_exception(error)
         else:
             future.set_result(result)
-    # An error refers to this frame. If the frame still referred to the future, the error would keep itself.
+    # The traceback of an error refers to this frame. If the frame still referred to the future, and so to the error,
+    # this cycle would keep the error in memory.
     del future
 
 
@@ -52,7 +53,7 @@ class Pool(Executor):
         """Starts one thread.
 
         Args:
-            most: the maximum number of threads, at least 1.
+            most: the maximum number of threads, which must be at least 1.
             name: the prefix of the threads' names.
 
         Raises:
@@ -62,7 +63,7 @@ class Pool(Executor):
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()  # this lock guards `_count` and `_idle`, and is not held while a thread starts
-        # These are the numbers of all threads and of idle threads, including threads that are starting.
+        # These are the number of threads and the number of idle threads. Both include threads that are still starting.
         self._count = self._idle = 1
         self._is_shut = False
         self._threads: list[threading.Thread] = []
@@ -71,14 +72,14 @@ class Pool(Executor):
         except RuntimeError as error:
             message = "the system cannot start a thread: raise the limits of memory and of processes for the server"
             raise ConfigError(message) from error
-        # at exit, the threads are ended, because daemon threads must not run while the interpreter shuts down
+        # The threads end at exit, because daemon threads must not run while the interpreter shuts down.
         atexit.register(self.shutdown)
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> "Future[_Result]":
         """Queues a call of a function for a thread of the pool, and returns a future with its result.
 
         Raises:
-            RuntimeError: the pool is shut down.
+            RuntimeError: the pool was already shut down.
         """
         future: Future[_Result] = Future()
         with self._lock:
@@ -88,9 +89,9 @@ class Pool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
-        """Ends the threads after all submitted work, which cannot be cancelled.
+        """Ends the threads after they have done all submitted work. Submitted work cannot be cancelled.
 
-        If `wait` is True, waits until they have ended.
+        If `wait` is True, this method waits until the threads have ended.
         """
         del cancel_futures
         with self._lock:
@@ -121,16 +122,18 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
-            # without this statement, the thread would keep the messages of an ended call in memory until its next call
+            # Otherwise an idle thread would keep the messages of an ended call in memory until its next call.
             del run
             with self._lock:
                 self._idle += 1
-        self._work.put(None)  # a thread that takes None from the queue ends, and passes None to the next thread
+        # A thread that takes None from the queue ends. It puts None into the queue again, so that the next thread also
+        # ends.
+        self._work.put(None)
 
     def _grow(self) -> None:
         try:
             self._start()
-        except RuntimeError:  # this error means that the system cannot start a thread now, but it may succeed later
+        except RuntimeError:  # the system cannot start a thread now, but a later attempt may succeed
             with self._lock:
                 self._count -= 1
                 self._idle -= 1
@@ -156,17 +159,17 @@ same in all cases.
 
 
 class _FastSwitches:
-    """Shortens the switch interval of the interpreter while there is at least one user."""
+    """Shortens the interpreter's switch interval as long as at least one user needs this."""
 
     def __init__(self) -> None:
-        """Starts without users."""
+        """Does not change the switch interval yet, because there is no user."""
         self._lock = threading.Lock()  # this lock guards `_users` and `_interval`
         self._users = 0
-        # the original switch interval of the interpreter, which is restored when the last user ends
+        # The original switch interval of the interpreter. It is restored when the last user ends.
         self._interval = 0.0
 
     def begin(self) -> None:
-        """Adds a user. The user of the short switch interval must call `end` later."""
+        """Adds a user of the short switch interval. The user must call `end` later."""
         with self._lock:
             if not self._users:
                 self._interval = sys.getswitchinterval()
@@ -174,7 +177,7 @@ class _FastSwitches:
             self._users += 1
 
     def end(self) -> None:
-        """Removes a user."""
+        """Removes a user. The last user restores the original switch interval."""
         with self._lock:
             self._users -= 1
             if not self._users:
@@ -192,10 +195,11 @@ class FairLock:
     """A lock that threads get in the order of arrival. The lock is a context manager and is not reentrant."""
 
     def __init__(self) -> None:
-        """Starts unlocked."""
+        """Creates an unlocked lock."""
         self._lock = threading.Lock()  # this lock guards `_waiting` and `_taken`
-        # Each thread that waits for the fair lock blocks on a lock of its own, which is released when it is the
-        # thread's turn. The deque contains these locks in the order in which the threads arrived.
+        # Each thread that waits for the fair lock blocks on its own ordinary lock. When it is the turn of the thread,
+        # its ordinary lock is released. This deque contains the ordinary locks in the order in which the threads
+        # arrived.
         self._waiting: deque[threading.Lock] = deque()
         self._taken = False  # this flag stays True while the fair lock passes from one thread to the next
         # The end of the current time slice, in seconds of `time.monotonic`. Only the thread that holds the fair lock
@@ -203,7 +207,7 @@ class FairLock:
         self._until = 0.0
 
     def __enter__(self) -> None:
-        """Waits until it is the turn of this thread."""
+        """Waits until it is this thread's turn, and takes the lock."""
         with self._lock:
             if self._taken:
                 gate = self._queue()
@@ -215,7 +219,7 @@ class FairLock:
         self._until = time.monotonic() + SLICE_SECONDS
 
     def __exit__(self, *_: object) -> None:
-        """Passes the turn to the next thread."""
+        """Passes the lock to the next waiting thread, or releases it if no thread waits."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -224,16 +228,17 @@ class FairLock:
                 FAST_SWITCHES.end()
 
     def give_way(self) -> None:
-        """Passes the lock to the next waiting thread and gets it again, if the time slice is over."""
+        """If the time slice is over and threads wait, passes the lock to the next thread and waits to get it again."""
         if self._waiting and time.monotonic() >= self._until:
-            with self._lock:  # this thread queues before the next one starts, which may end its slice at once
+            # This thread queues before the next thread starts, because the next thread may pass on the lock at once.
+            with self._lock:
                 gate = self._queue()
                 self._waiting.popleft().release()
             gate.acquire()
             self._until = time.monotonic() + SLICE_SECONDS
 
     def _queue(self) -> threading.Lock:
-        """Queues this thread, and returns the lock that is released when it is its turn."""
+        """Adds this thread to the queue, and returns the lock that is released when it is this thread's turn."""
         gate = threading.Lock()
         gate.acquire()
         self._waiting.append(gate)

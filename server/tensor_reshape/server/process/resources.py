@@ -1,4 +1,4 @@
-"""Reads the limits that the system sets for the memory, the cores and the file descriptors of this process."""
+"""Finds how much memory and how many cores and file descriptors the system allows this process to use."""
 
 import math
 import os
@@ -26,9 +26,9 @@ _SELF = Path("/proc/self/cgroup")
 def find_available_memory(servers: int) -> int:
     """Returns how many bytes all running calls of `servers` processes may use together.
 
-    This function subtracts the memory that the processes need without calls from their memory limit, and returns half
-    of the remaining memory. The other half is for memory that the memory budget does not count, such as connections and
-    the fragmentation of allocators.
+    The result is half of the memory limit, after the memory that the processes need without calls has been subtracted.
+    The other half is for memory that the memory budget does not count, such as the memory of connections and the
+    fragmentation of allocators.
     """
     return max(0, find_memory_limit(servers) - _count_processes(servers) * PROCESS_BYTES) // 2
 
@@ -36,7 +36,7 @@ def find_available_memory(servers: int) -> int:
 def find_memory_limit(servers: int) -> int:
     """Returns how many bytes `servers` processes and their supervisor may use together.
 
-    The machine, the cgroup and the limits of each process determine this number.
+    The number depends on the memory of the machine, the memory limit of the cgroup, and the limits of each process.
     """
     own = _find_process_limit() - ADDRESS_BYTES
     limit = min(_find_machine_bytes(), find_cgroup_limit(), own * servers + _count_processes(servers) * PROCESS_BYTES)
@@ -44,10 +44,10 @@ def find_memory_limit(servers: int) -> int:
 
 
 def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MOUNT) -> float:
-    """Returns the smallest memory limit of the process's cgroup and its ancestors in bytes, or infinity without limits.
+    """Returns the smallest memory limit in bytes of the process's cgroup and its ancestors, or infinity if none is set.
 
     Args:
-        groups: a file in the format of /proc/self/cgroup.
+        groups: the file that lists the cgroups of this process, in the format of /proc/self/cgroup.
         mount: the directory with the files of cgroup version 2. The folder `memory` in this directory has the files of
             cgroup version 1.
     """
@@ -62,10 +62,11 @@ def find_cgroup_limit(groups: Path = _SELF, mount: Path = _MOUNT) -> float:
 def count_cores(groups: Path = _SELF, mount: Path = _MOUNT) -> int:
     """Returns the number of whole processor cores that the process may use, at least 1.
 
-    The affinity of the process and the processor quotas of its cgroup and the ancestors limit the number.
+    The number is limited by the processor affinity of the process, and by the processor quotas of its cgroup and of the
+    cgroup's ancestors.
 
     Args:
-        groups: a file in the format of /proc/self/cgroup.
+        groups: the file that lists the cgroups of this process, in the format of /proc/self/cgroup.
         mount: the directory with the files of cgroup version 2, and the folder `cpu` of version 1.
     """
     has_affinity = hasattr(os, "sched_getaffinity")  # only on Linux
@@ -76,7 +77,7 @@ def count_cores(groups: Path = _SELF, mount: Path = _MOUNT) -> int:
                 quota, period = (int((folder / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
             else:
                 quota, period = map(int, (folder / "cpu.max").read_text().split())
-            cores = min(cores, quota / period if quota > 0 else cores)  # version 1 writes -1 for no quota
+            cores = min(cores, quota / period if quota > 0 else cores)  # cgroup version 1 writes -1 for no quota
     return max(1, int(cores))
 
 
@@ -99,23 +100,23 @@ def count_connections(listeners: int) -> int:
 
 
 def _list_groups(controller: str, groups: Path, mount: Path) -> Iterator[tuple[Path, bool]]:
-    """Yields the folders of the process's cgroup and its ancestors, and whether they are of cgroup version 1."""
+    """Yields the folders of the process's cgroup and its ancestors, each with whether it has cgroup version 1."""
     with suppress(OSError):
         for line in groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers and controller not in controllers.split(","):
                 continue
-            # Version 1 has a folder for the controllers that are mounted together, such as cpu,cpuacct.
+            # In cgroup version 1, controllers that are mounted together have one folder, for example `cpu,cpuacct`.
             top = next((mount / name for name in (controllers, controller) if (mount / name).is_dir()), mount)
-            # In a container, the cgroup file system may contain only the container's own cgroup. The path of the cgroup
-            # may then have folders that do not exist there, so all parent folders are checked as well.
+            # In a container, the cgroup file system may contain only the container's own cgroup. Some folders in the
+            # path of the process's cgroup may then not exist. All parent folders are therefore checked as well.
             group = top / path.lstrip("/")
             found = (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
             yield from ((folder, bool(controllers)) for folder in found)
 
 
 def _count_processes(servers: int) -> int:
-    return servers + (servers > 1)  # with several processes, a supervisor process also needs memory
+    return servers + (servers > 1)  # several server processes also need a supervisor process
 
 
 def _find_machine_bytes() -> float:

@@ -12,22 +12,22 @@ _LOGGER = logging.getLogger(__name__)
 
 @contextmanager
 def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
-    """Yields a file descriptor from which each caught signal can be read as a byte.
+    """Catches the signals, and yields a file descriptor from which each caught signal can be read as one byte.
 
     Call this function on the main thread. A process can wait for this descriptor and for other events without polling.
-    At the end of the context, the descriptor stays open, because another thread may be about to read from it. Such a
-    thread then reads the end of the pipe.
+    The descriptor stays open after the `with` block, because another thread may be about to read from it. That thread
+    then reads the end of the pipe.
 
-    The byte is written as soon as the signal arrives. In contrast, a Python signal handler only runs at the next step
-    of the main thread. If a signal arrived just before the main thread starts to wait, a Python handler would not end
-    the wait.
+    The byte is written as soon as the signal arrives. In contrast, a Python signal handler only runs when the main
+    thread executes its next bytecode. If a signal arrived just before the main thread starts to wait, a Python handler
+    would therefore not end the wait.
     """
     reader, writer = os.pipe()
     # `set_wakeup_fd` requires a descriptor that does not block, because a signal handler must not wait for a full pipe.
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
     for number in numbers:
-        signal.signal(number, lambda *_: None)  # Python only writes the byte if the signal has a Python handler
+        signal.signal(number, lambda *_: None)  # Python only writes the byte for signals that have a Python handler
     try:
         yield reader
     finally:
@@ -38,19 +38,19 @@ def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
 def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
     """Makes the process ignore further signals.
 
-    At exit, the interpreter restores the default action of signals with handlers. A further signal would then kill the
-    process.
+    Without this, a further signal could kill the process while it exits. The reason is that at exit, the interpreter
+    restores the default action of each signal that has a Python handler.
     """
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)
 
 
 def stop_at_signal(signals: int, end: Callable[[threading.Event], int]) -> None:
-    """Waits for a signal, and then stops a server gracefully. The next signal ends its running calls.
+    """Waits for a signal, and then stops a server gracefully. A second signal ends the server's running calls.
 
     Args:
-        signals: the descriptor of `catch_signals`.
-        end: function that stops the server (see `stop`).
+        signals: the file descriptor that `catch_signals` yields.
+        end: the function that stops the server (see `stop`).
     """
 
     def await_signal(hurry: threading.Event) -> None:
@@ -65,10 +65,10 @@ def stop(end: Callable[[threading.Event], int], cause: str, await_hurry: Callabl
     """Stops a server gracefully.
 
     Args:
-        end: function that waits for running calls, and then returns the number of calls that it has cancelled. The
-            event ends all its waits early.
-        cause: the cause for the log.
-        await_hurry: function that runs on its own thread, and sets the event when running calls must end at once.
+        end: a function that stops the server, waits for running calls, and returns the number of calls that it has
+            cancelled. When its argument, an event, is set, the function stops waiting.
+        cause: the reason why the server stops, for the log.
+        await_hurry: a function that runs on its own thread, and sets the event when running calls must end at once.
     """
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()

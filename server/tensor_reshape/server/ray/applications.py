@@ -9,13 +9,13 @@ from tensor_reshape.server.ray.replicas import ReshapeReplica, read_limits
 
 
 def build(arguments: Mapping[str, Any]) -> serve.Application:
-    """Returns the Ray Serve application.
+    """Returns the Ray Serve application with the deployment `Reshape`.
 
     Args:
-        arguments: the arguments of `read_limits`.
+        arguments: the arguments from the Ray Serve configuration (see `read_limits`).
 
     Raises:
-        ValueError: `read_limits` rejects the arguments.
+        ValueError: the arguments contain a setting that a replica does not support.
     """
     application: serve.Application = serve.deployment(name="Reshape")(ReshapeReplica).bind(read_limits(arguments))
     return application

@@ -1,11 +1,11 @@
-"""A replica of a Ray Serve deployment. Ray's gRPC proxies get the list of its methods from `add_reshape_service`.
+"""Implements a replica of a Ray Serve deployment. Ray's gRPC proxies call `add_reshape_service` to find its methods.
 
 - Messages pass through the proxy of Ray Serve as bytes, and only the package `service` parses them. Ray Serve
-  serializes a response by calling its method `SerializeToString`, so the replica returns a `Message`, which has this
-  method.
-- Ray Serve limits and queues the calls of a replica. In a replica, the admission control of the package `engine` is not
-  used.
-- A call starts on the event loop of the replica. In a replica, work that takes long runs on a thread.
+  serializes a response by calling the response's method `SerializeToString`. The replica therefore returns a `Message`,
+  which has this method.
+- Ray Serve limits and queues the calls of a replica, so a replica does not use the admission control of the package
+  `engine`.
+- A call starts on the event loop of the replica, and work that takes long runs on another thread.
 - The error of a unary call contains the error details. For the error of a stream, Ray Serve forwards only the status
   code and the text.
 - This module does not import Ray.
@@ -35,7 +35,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Message(NamedTuple):
-    """A serialized message.
+    """A serialized message, in the form that Ray Serve expects.
 
     Attributes:
         raw: the bytes of the message.
@@ -49,31 +49,31 @@ class Message(NamedTuple):
 
 
 class Context(Protocol):
-    """The context of a call in Ray Serve, which receives the status of the call."""
+    """The interface of Ray Serve's context for a call. The replica writes the status of the call into the context."""
 
     def set_code(self, code: grpc.StatusCode) -> None:
-        """Sets the status code."""
+        """Sets the gRPC status code of the call."""
 
     def set_details(self, details: str) -> None:
         """Sets the text of the status."""
 
     def set_trailing_metadata(self, trailing_metadata: list[tuple[str, str | bytes]]) -> None:
-        """Sets the trailing metadata."""
+        """Sets the trailing metadata of the call."""
 
 
 class EndedError(Exception):
-    """The exception that ends a stream after its error status is set in the context."""
+    """Ends a stream that has failed, after its status has been set in the context."""
 
 
 class ReshapeReplica:
-    """One replica.
+    """Serves the calls of one Ray Serve replica.
 
-    The class has a method for each gRPC method of the API. Ray Serve requires that the method of the class has the
-    short name of the gRPC method.
+    The class has a Python method for each gRPC method of the API. Ray Serve requires that both methods have the same
+    name, without the name of the service.
     """
 
     def __init__(self, limits: Limits) -> None:
-        """Serves within `limits`."""
+        """Creates a replica whose calls must stay within `limits`."""
         methods = ReshapeService(limits, make_turns=FairLock).methods
         self._unary = {method.name: method for method in methods.unary}
         self._streams = {stream.name: stream for stream in methods.streams}
@@ -110,15 +110,15 @@ class ReshapeReplica:
 
 
 def read_limits(arguments: Mapping[str, Any]) -> Limits:
-    """Returns the limits for the arguments of an application.
+    """Returns the limits that the arguments of the Ray Serve application set.
 
     Args:
-        arguments: settings of the server with the names of `Config`. Only the setting `max_message_bytes` is accepted.
-            This setting limits the size of responses, and Ray Serve limits the size of requests.
+        arguments: settings of the server, by their names in `Config`. Only the setting `max_message_bytes` is accepted.
+            It limits the size of responses, and Ray Serve itself limits the size of requests.
 
     Raises:
         ValueError: the arguments contain another setting, which would have no effect in a replica.
-        ConfigError: a value is invalid.
+        ConfigError: the value of the setting is invalid.
     """
     if others := sorted(set(arguments) - set(_SETTINGS)):
         message = f"a replica accepts only {', '.join(_SETTINGS)}. Remove {', '.join(others)}"
@@ -127,7 +127,7 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 
 
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
-    """Registers the gRPC methods with a proxy of Ray Serve, which replaces these handlers with its own handlers."""
+    """Registers the gRPC methods with a proxy of Ray Serve. The proxy replaces these handlers with its own handlers."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         **{split_method(path)[1]: grpc.unary_unary_rpc_method_handler(_reject) for path in _UNARY},
         **{split_method(path)[1]: grpc.stream_stream_rpc_method_handler(_reject) for path in _STREAMS},
@@ -136,9 +136,9 @@ def add_reshape_service(_servicer: object, server: grpc.Server) -> None:
 
 
 def _fail(context: Context, error: Exception, method: str) -> str:
-    """Sets the status of a call whose work raised `error`, and returns its text.
+    """Sets the status of a call that has failed with `error`, and returns the text of the status.
 
-    The status contains the details of a request error, but no details of a bug.
+    If the request is at fault, the status describes the error. If the error is a bug, the status contains no details.
     """
     if isinstance(error, ReshapeError):
         status = encode_rejection(error)
@@ -172,8 +172,8 @@ def _answer_stream(path: str) -> Callable[[ReshapeReplica, AsyncIterator[bytes],
     return answer
 
 
-# Ray Serve finds the methods of the class by their names, and passes the context only to a parameter named
-# `grpc_context`.
+# The loops add a Python method for each gRPC method, because Ray Serve finds methods by their names. It passes the
+# context only to a parameter named `grpc_context`.
 for _path in _UNARY:
     setattr(ReshapeReplica, split_method(_path)[1], _answer(_path))
 for _path in _STREAMS:

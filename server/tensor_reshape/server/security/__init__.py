@@ -1,1 +1,1 @@
-"""Authentication and authorization of callers, with certificates, tokens, identities and permissions."""
+"""Authenticates callers by certificates and tokens, and authorizes them by the permissions of their identities."""

@@ -1,10 +1,11 @@
-"""Access control, which is an admission check (gate) that authenticates and authorizes each call.
+"""Implements access control as an admission check (gate) that authenticates and authorizes each call.
 
 - The configuration can require a client certificate, a token, and permission for the method. A call must meet all
-  requirements of the configuration. TLS checks certificates before a call begins.
-- A call without a valid token gets UNAUTHENTICATED. A call without permission gets PERMISSION_DENIED. Neither
-  UNAUTHENTICATED nor PERMISSION_DENIED reveals the exact fault or the identities that the server knows.
-- Each call must send its token, so the server rejects a revoked token from the next call on. Running calls continue.
+  configured requirements. TLS checks certificates before a call begins.
+- A call without a valid token gets UNAUTHENTICATED. A call without permission gets PERMISSION_DENIED. Neither error
+  reveals the exact reason for the rejection, or which identities the server knows.
+- The client must send its token with each call, so the server rejects a revoked token from the next call on. Running
+  calls continue.
 - If the configuration requires neither certificates nor tokens, the server has no access gate.
 """
 
@@ -24,20 +25,21 @@ _NOT_PERMITTED = "this caller may not call this method"
 
 
 class Access:
-    """The access rules of a server, which admit only permitted calls.
+    """Admits only calls that meet the access rules of the server.
 
     Attributes:
-        certificates: the certificates for TLS, or None for plain text.
-        gates: this object as the gate that checks calls. The tuple is empty if the configuration requires neither
-            certificates nor tokens.
+        certificates: the server's certificate, its key and the authority of client certificates. None if the server
+            uses plain text.
+        gates: a tuple with this object, which is the gate that checks calls. The tuple is empty if the configuration
+            requires neither client certificates nor tokens.
     """
 
     def __init__(self, config: Config, methods: Iterable[str]) -> None:
-        """Reads the files that the configuration names.
+        """Reads the certificates, tokens and permissions from the configured files.
 
         Args:
             config: the configuration.
-            methods: the paths of the server's methods.
+            methods: the paths of all gRPC methods of the server.
 
         Raises:
             ConfigError: a file is invalid.
@@ -46,7 +48,7 @@ class Access:
         self.certificates = None if config.tls is None else Certificates(config.tls)
         self._tokens = None if config.token_file is None else Tokens(config.token_file)
         self._permissions = None if rules is None else Permissions(rules, frozenset(methods))
-        # Without certificates of clients, the gate saves five microseconds for each call.
+        # Without client certificates, the gate skips reading them, which saves five microseconds for each call.
         self._reads_certificates = config.tls_client_ca is not None
         self.gates: tuple[Gate, ...] = (self,) if config.authenticates else ()
 
@@ -57,7 +59,9 @@ class Access:
                 one.reload_if_changed()
 
     def admit(self, info: CallInfo) -> None:
-        """Admits a call and records its identity, which comes from its token or from the first name in its certificate.
+        """Admits a call and records the identity of its caller.
+
+        The identity comes from the token, or without a token, from the first name in the client's certificate.
 
         Raises:
             ReshapeError: the reason is UNAUTHENTICATED or PERMISSION_DENIED.
@@ -74,4 +78,4 @@ class Access:
             raise PermissionDeniedError.of(Reason.PERMISSION_DENIED, _NOT_PERMITTED)
 
     def leave(self, info: CallInfo) -> None:
-        """Does nothing, because the access gate keeps no data about calls."""
+        """Does nothing, because the access gate stores nothing about running calls."""

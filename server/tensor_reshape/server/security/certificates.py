@@ -1,11 +1,11 @@
-"""Loads the server's certificate, its key, and the authority of client certificates. Changed files are reloaded.
+"""Loads the server's certificate, its key, and the authority of client certificates, and reloads changed files.
 
 - gRPC's core accepts a certificate and a key that do not belong together, but every handshake then fails. OpenSSL
   therefore checks the certificate and the key first, at the start and after each change of the files.
 - OpenSSL supports types of keys that gRPC's core does not support, such as Ed448 or ECDSA on secp256k1. A server does
   not start with a key of a type that gRPC's core does not support. If a key of an unsupported type replaces a valid
-  key, gRPC's core continues to use the previous key. The server does not detect that the new key is not used, so only
-  clients can notice the fault.
+  key, gRPC's core continues to use the previous key. The server does not detect this fault, so only clients can see
+  that the new certificate is not used.
 - gRPC's core negotiates TLS 1.2 or 1.3, and has no setting for older versions. The HTTP port uses OpenSSL with the same
   files and the same minimum version.
 """
@@ -19,13 +19,14 @@ from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 
 class TlsContents(NamedTuple):
-    """The contents of the files in `TlsFiles`.
+    """The contents of the certificate and key files.
 
     Attributes:
-        key: the private key.
-        chain: the certificate chain.
-        client_ca: the authority of client certificates, or None if clients need no certificate.
-        context: the same contents for OpenSSL.
+        key: the server's private key in PEM.
+        chain: the server's certificate chain in PEM.
+        client_ca: the certificates of the authority that signs client certificates, or None if clients need no
+            certificate.
+        context: the TLS context of OpenSSL with the same contents, for the HTTP port.
     """
 
     key: bytes
@@ -35,13 +36,13 @@ class TlsContents(NamedTuple):
 
 
 class Certificates(Reloaded[TlsContents]):
-    """The contents of the files in `TlsFiles`."""
+    """The contents of the certificate and key files, which are reloaded after a change."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Reads and checks the files.
+        """Reads the files, and checks that they belong together.
 
         Raises:
-            ConfigError: the files are invalid.
+            ConfigError: a file cannot be read, or OpenSSL does not accept the files.
         """
         paths = [files.certificate, files.key, *([files.client_ca] if files.client_ca else [])]
         super().__init__("certificates", paths, partial(_load, files))
@@ -58,8 +59,8 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # If the key is encrypted, OpenSSL would request a password on the terminal without this empty password. gRPC's
-        # core does not accept passwords.
+        # If the key is encrypted, the empty password causes an error. Without it, OpenSSL would request a password on
+        # the terminal, but gRPC's core does not support encrypted keys.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
         message = f"{files.certificate} and {files.key} are not a PEM certificate and its private key{_explain(error)}"
@@ -76,6 +77,9 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def _explain(error: OSError) -> str:
-    """Returns the reason of OpenSSL or of the system as the end of a message. The result may be empty."""
+    """Returns the reason that OpenSSL or the system gives for an error, as the end of an error message.
+
+    It may be empty.
+    """
     reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
     return f": {reason.lower().replace('_', ' ')}" if reason else ""

@@ -1,4 +1,4 @@
-"""The permissions of identities. A TOML file contains the methods that each identity may call.
+"""Checks the permissions of identities. A TOML file lists the methods that each identity may call.
 
     [callers]
     "token:batch" = ["*"]
@@ -7,19 +7,19 @@
 
 - An identity begins with its kind. A token, a host and a URI with the same name are therefore different identities.
 - The identities of a client with a certificate are the subject alternative names (SAN) in the certificate. The common
-  name of a certificate is ignored, because it has no kind, and because authorities check it less strictly.
-- grpcio cuts off a name at its first NUL character, so the rest could equal the name of another client. A client whose
-  certificate contains a name with a NUL character therefore has no identity.
-- An identity pattern is an identity in which one `*` may replace one whole label. The `*` in an identity pattern
-  matches exactly one label.
-- A label is a part of a host between dots, a part of a URI between slashes after the authority, or the part of an email
-  address before the @.
-- A key in the permission file is an identity or a pattern. The value of a key is a list of methods. An item of this
-  list is the path of one method, `/package.Service/*` for all methods of a service, or `*` for all methods.
-- A caller may not call a method unless the file permits it. A caller with several identities may call every method that
+  name of a certificate is ignored, because it does not say whether it is a host, a URI or an email address, and because
+  certificate authorities check it less strictly.
+- grpcio cuts off a name at its first NUL character, and the shortened name could be the name of another client. A
+  client therefore has no identity if a name in its certificate contains a NUL character.
+- An identity pattern is an identity in which one `*` may replace one whole label. This `*` matches exactly one label.
+- In a host name, labels are the parts between dots. In a URI, labels are the parts between slashes after the authority.
+  In an email address, the part before the @ is a label.
+- Each key in the file is an identity or an identity pattern, and its value is a list of methods. An item of this list
+  is the path of one method, `/package.Service/*` for all methods of a service, or `*` for all methods.
+- A caller may call a method only if the file permits it. A caller with several identities may call every method that
   one of its identities may call.
-- A method in the file that this server does not have is an error, because its name is probably misspelled. If a
-  misspelled method were not an error, the intended method would be forbidden.
+- If the file contains a method that this server does not have, this is an error, because the name is probably
+  misspelled. Without the error, the intended method would silently be forbidden.
 - Health checks need no permission, so this module does not check their methods.
 """
 
@@ -37,22 +37,22 @@ TOKEN_KIND = "token"  # noqa: S105 - not a password
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """The form of a valid token name. Such a name is safe in logs, metric labels and files."""
 
-# This dict maps kinds of identities to their keys in gRPC's `auth_context`.
+# This dict maps each kind of identity to its key in gRPC's `auth_context`.
 _PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}
 _CERTIFICATE = "x509_pem_cert"  # the key of the certificate in gRPC's `auth_context`
-# In a certificate in DER, the SAN extension begins with these bytes (RFC 5280).
+# In a certificate in the encoding DER, the SAN extension begins with these bytes (RFC 5280).
 _EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")
 # These are the DER tags of email addresses, hosts and URIs. The tag of IP addresses is not in the list, because IP
 # addresses may contain zero bytes.
 _NAME_TAGS = (0x81, 0x82, 0x86)
-_LONG = 0x80  # the bit in DER that marks a length of several bytes
+_LONG = 0x80  # in DER, this bit marks a length that takes several bytes
 _VISIBLE = re.compile(b"[!-~]+")
-# This dict contains the texts that a * matches in each kind of pattern.
+# For each kind of pattern, this dict has a regular expression for the texts that a * matches.
 _ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}
 _LABEL = "[!-)+-.0-~]+"  # this expression matches visible ASCII characters except * and /
 _FORMS = {
-    # A URI pattern must not have * in the scheme or the host (authority), because the owner of that host is responsible
-    # for the rest of the URI.
+    # The scheme and the host (authority) of a URI pattern must not contain *, because the owner of the host decides
+    # what the rest of the URI means.
     "uri": re.compile(rf"[a-z][a-z0-9+.-]*:(//{_LABEL}(/(\*|{_LABEL}))*|{_LABEL})"),
     "dns": re.compile(r"((\*|[\w-]+)\.)*[\w-]+", re.ASCII),
     "email": re.compile(r"(\*|[!-)+-.0-?A-~]+)@[\w.-]+", re.ASCII),
@@ -66,13 +66,13 @@ _Grants = Sequence[tuple[re.Pattern[str], frozenset[str]]]
 
 
 def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
-    """Returns the identities in a client's certificate. Without a certificate, the list is empty.
+    """Returns the identities in a client's certificate, or an empty list if the client has no certificate.
 
-    A name with characters other than visible ASCII is omitted, because no pattern can match it and the identities may
-    be logged.
+    Names with other characters than visible ASCII are omitted, because no pattern can match them, and because
+    identities may be logged.
 
     Args:
-        tls: gRPC's `auth_context`.
+        tls: gRPC's `auth_context` of the connection, which contains the certificate and its names.
     """
     if any(map(_has_cut_names, tls.get(_CERTIFICATE, ()))):
         return []
@@ -88,21 +88,21 @@ def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
 # the authority has signed all certificates that are checked here.
 @lru_cache(256)
 def _has_cut_names(certificate: bytes) -> bool:
-    """Returns whether grpcio cuts off a name in a PEM certificate."""
+    """Returns whether a PEM certificate contains a name with a NUL character, which grpcio would cut off."""
     content = ssl.PEM_cert_to_DER_cert(certificate.decode())
-    # The code checks every position at which the first bytes of the SAN extension occur. A client can choose some bytes
-    # of its certificate, such as those of its key, but this can only cause further rejections.
+    # The code checks every position at which the first bytes of a SAN extension occur. A client can put these bytes
+    # into other parts of its certificate, such as its key, but this can only cause more rejections.
     return any(_has_nul(content, found.end()) for found in _EXTENSION.finditer(content))
 
 
 def _has_nul(content: bytes, position: int) -> bool:
     """Returns whether the names in a SAN extension contain a NUL character or are invalid.
 
-    The names begin after `position`.
+    The length of the extension is encoded at `position`, and the names follow.
     """
     try:
-        position, _ = _read_extent(content, position)  # the position is now that of the contents of the SAN extension
-        # the position is now that of the first name in the SAN extension
+        position, _ = _read_extent(content, position)  # the position where the contents of the SAN extension start
+        # the position where the first name in the extension starts
         position, end = _read_extent(content, position + 1)
         while position < end:
             start, after = _read_extent(content, position + 1)
@@ -115,7 +115,7 @@ def _has_nul(content: bytes, position: int) -> bool:
 
 
 def _read_extent(content: bytes, position: int) -> tuple[int, int]:
-    """Returns the start and the end of a DER value. The length of the value is encoded at `position`."""
+    """Returns the start and the end of a DER value whose length is encoded at `position`."""
     length, start = content[position], position + 1
     if length & _LONG:
         size = length & ~_LONG
@@ -124,7 +124,7 @@ def _read_extent(content: bytes, position: int) -> tuple[int, int]:
 
 
 def fold_identity(identity: str) -> str:
-    """Returns an identity with its host name in lower case, so that identities can be compared."""
+    """Returns an identity with its host name in lower case, because host names are compared without regard to case."""
     kind, _, name = identity.partition(":")
     if kind == "dns":
         return identity.lower()
@@ -135,10 +135,10 @@ def fold_identity(identity: str) -> str:
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Returns the expression for all identities that a pattern matches, which differ only in the label of the `*`.
+    """Returns a regular expression that matches all identities of an identity pattern.
 
     Raises:
-        SettingsError: the text is not a pattern.
+        SettingsError: the text is not a valid identity pattern.
     """
     kind, _, name = text.partition(":")
     form = _FORMS.get(kind)
@@ -154,14 +154,14 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 class Permissions(Reloaded[_Grants]):
-    """The permissions that the TOML file contains."""
+    """The permissions from a TOML file, which is reloaded after a change."""
 
     def __init__(self, path: Path, methods: Collection[str]) -> None:
         """Reads the file.
 
         Args:
             path: the path of the file.
-            methods: the paths of this server's methods.
+            methods: the paths of all methods of this server.
 
         Raises:
             ConfigError: the file cannot be read, or is invalid.
@@ -178,7 +178,7 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
 
     try:
         content = tomllib.loads(read_file(path).decode())
-    # Numbers with too many digits raise ValueError, and deeply nested lists raise RecursionError.
+    # The parser raises ValueError for numbers with too many digits, and RecursionError for deeply nested lists.
     except (ValueError, RecursionError) as error:
         place = re.search(r"at line \d+, column \d+|at end of document", str(error))
         message = f"{path} is not valid TOML{f' {place[0]}' if place else ''}"

@@ -1,12 +1,13 @@
-"""Files that the server reads again after a change. Certificates or tokens can thus change without a restart.
+"""Reads files again after a change, so that an operator can replace certificates and tokens without a restart.
 
-- A file counts as changed if its inode, its size or one of its times has changed. A new target of a symbolic link in
-  the path therefore counts as a change. Kubernetes uses such links to update mounted files.
-- Only regular files are read, because reading a pipe would block the other work of the same thread.
+- A file counts as changed if its inode, its size or one of its times has changed. If a symbolic link in the path gets a
+  new target, the file therefore counts as changed. Kubernetes updates mounted files with such links.
+- Only regular files are read, because reading a pipe could block the thread, which also does other work.
 - If the new contents of a file are invalid, the server logs an error once and keeps the previous contents. The server
-  reads the files again after their next change. If a certificate is replaced before its key, the server therefore loads
-  both files when the key changes.
-- Log records contain nothing from a reloaded file except the error message of the loader, which contains no secrets.
+  reads the files again after their next change. If an operator replaces a certificate before its key, the server
+  therefore loads both files when the key changes.
+- Log records contain nothing from a reloaded file except the error message of the code that loads it. This message
+  contains no secrets.
 """
 
 import logging
@@ -26,7 +27,7 @@ _Version = tuple[tuple[int, ...] | None, ...]
 
 
 class Reloaded(Generic[_Value]):
-    """The contents of files that are read again after a change.
+    """Stores the contents of files, and reads the files again after a change.
 
     Attributes:
         value: the last valid contents of the files. Only one thread replaces the value, but any thread may read the
@@ -37,9 +38,10 @@ class Reloaded(Generic[_Value]):
         """Reads the files.
 
         Args:
-            name: the name of the contents in log records.
-            paths: the paths of the files.
-            load: function that reads the files, and raises ConfigError if the contents are invalid.
+            name: the name that log records use for the contents.
+            paths: the paths of the files to watch.
+            load: a function that reads the files and returns the value. It raises ConfigError if the contents are
+                invalid.
 
         Raises:
             ConfigError: the contents are invalid.
@@ -47,7 +49,7 @@ class Reloaded(Generic[_Value]):
         self._name = name
         self._paths = tuple(paths)
         self._load = load
-        # The version is found before reading, so that a change during reading is detected.
+        # The version is determined before the files are read, so that a change during reading is detected later.
         self._version = self._find_version()
         self.value = load()
 
@@ -97,7 +99,7 @@ def _find_version(path: Path) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    # The inode number does not always show a change, because the system may reuse the number after a file is removed.
-    # The modification time does not always show a change, because a copied file may have the time of the original. A
-    # copied file cannot have the inode change time (ctime) of the original.
+    # Neither the inode number nor the modification time changes in every case. The system may reuse the inode number of
+    # a removed file, and a copied file may have the modification time of the original. However, a copied file cannot
+    # have the inode change time (ctime) of the original.
     return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

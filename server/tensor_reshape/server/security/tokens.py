@@ -1,15 +1,15 @@
-"""Bearer tokens of clients, read from a file and compared in constant time.
+"""Checks the bearer tokens of clients. The valid tokens are read from a file and compared in constant time.
 
-- A line of the token file is `NAME:TOKEN` or `NAME:sha256:HEX`. The second form contains the hash of a token, so that
-  the file contains no secret. Empty lines and lines that begin with # are ignored.
+- A line of the token file has the form `NAME:TOKEN` or `NAME:sha256:HEX`. The second form contains the hash of a token,
+  so the file need not contain secrets. Empty lines and lines that begin with # are ignored.
 - A name may have several tokens, so that the old token and the new token are both valid while clients change their
   token.
 - The server keeps only the hashes of tokens in memory. The hash of a received token is compared with all these hashes,
-  even after a match, so that the duration reveals nothing. A comparison takes 0.1 microseconds, so the number of tokens
-  is limited.
-- When the server reads the file, it rejects a token that could be guessed. If the file contains only the hash of a
-  token, the server cannot check whether the token could be guessed.
-- Errors, logs and responses never contain a token, or the reason why a received token is invalid.
+  even after a match, so that the duration of the check reveals nothing about the tokens. Because each comparison takes
+  0.1 microseconds, the number of tokens is limited.
+- When the server reads the file, it rejects tokens that are short enough to be guessed. If the file contains only the
+  hash of a token, the server cannot check this.
+- Errors, logs and responses contain neither tokens nor the reason why a received token is invalid.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ MAX_TOKEN_CHARACTERS = 8192
 A longer token is invalid and is not hashed. Signed tokens can have thousands of characters.
 """
 
-# RFC 6750 defines this syntax for a token. The syntax excludes colons, so a token never begins with "sha256:".
+# RFC 6750 defines this syntax for bearer tokens. It excludes colons, so a token never begins with "sha256:".
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _HASH = re.compile("[0-9a-f]{64}")
 _HASH_PREFIX = "sha256:"
@@ -49,7 +49,7 @@ _Digests = Sequence[tuple[bytes, str]]
 
 
 class Tokens(Reloaded[_Digests]):
-    """The tokens in a token file."""
+    """The names and hashes of the tokens in a token file, which is reloaded after a change."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file.
@@ -60,17 +60,17 @@ class Tokens(Reloaded[_Digests]):
         super().__init__("tokens", [path], partial(_load, path))
 
     def find_identity(self, values: Sequence[str | bytes]) -> str:
-        """Returns the owner of the received token as `token:NAME`, or an empty text without a valid token.
+        """Returns the owner of the received token as `token:NAME`, or an empty text if the call has no valid token.
 
         Args:
-            values: the values of the metadata `authorization`. If there are several values, no token is valid.
+            values: the values of the metadata key `authorization`. If a call has several values, it has no valid token.
         """
         token = _read_token(values)
         if not token:
             return ""
         digest = hashlib.sha256(token.encode()).digest()
         name = ""
-        # the loop continues after a match, so that its duration does not reveal which token matched
+        # The loop continues after a match, so that its duration does not reveal which token matched.
         for known, owner in self.value:
             if hmac.compare_digest(known, digest):
                 name = owner
@@ -78,7 +78,7 @@ class Tokens(Reloaded[_Digests]):
 
 
 def _read_token(values: Sequence[str | bytes]) -> str:
-    """Returns the received token, or an empty text if there is none."""
+    """Returns the token in the metadata, or an empty text if the metadata do not contain exactly one bearer token."""
     value = values[0] if len(values) == 1 else ""
     if not isinstance(value, str) or len(value) > MAX_TOKEN_CHARACTERS or value[: len(_SCHEME)].lower() != _SCHEME:
         return ""
@@ -100,13 +100,16 @@ def _load(path: Path) -> _Digests:
         message = f"{path} has {len(digests)} tokens, but it must have 1 to {MAX_TOKENS}"
         raise ConfigError(message)
     if len({digest for digest, _ in digests}) < len(digests):
-        message = f"{path} contains the same token twice"  # a token with two names would have two owners
+        message = f"{path} contains the same token twice"  # otherwise the token would have two owners
         raise ConfigError(message)
     return digests
 
 
 def _read_line(location: str, line: str) -> tuple[bytes, str]:
-    """Returns the hash and the name of a token. `location` is the file and the number of the line, for errors."""
+    """Returns the hash and the name in a line of the token file.
+
+    Error texts begin with `location`, the file and line number.
+    """
     name, _, token = line.partition(":")
     if not TOKEN_NAME.fullmatch(name) or not token:
         message = f"{location} is not NAME:TOKEN or NAME:sha256:HEX. A name has up to 64 letters, digits and . _ -"
@@ -127,7 +130,7 @@ def _read_hash(location: str, text: str) -> bytes:
         message = f"{location} has an invalid SHA-256 hash. A hash has 64 hexadecimal digits"
         raise ConfigError(message)
     if text == _HASH_OF_NOTHING:
-        # A token can be empty, for example because a shell variable was not set.
+        # The operator may have hashed an empty token, for example because a shell variable was not set.
         message = f"{location} has the SHA-256 hash of an empty token"
         raise ConfigError(message)
     return bytes.fromhex(text)

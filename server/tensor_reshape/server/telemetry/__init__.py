@@ -1,1 +1,1 @@
-"""The log lines of calls, their metrics and their traces, and the port that Prometheus scrapes."""
+"""Writes logs, metrics and traces of calls, and serves the port that Prometheus scrapes."""

@@ -1,11 +1,11 @@
 """Counts calls over gRPC.
 
-- `CallCounters` is a `lifecycle.Journal`, so it counts each event in constant time while the engine holds its lock. No
-  count is lost, and the counting needs no other lock or thread. Another lock or thread would cost more time than the
-  counting.
+- `CallCounters` is a `lifecycle.Journal`. The engine calls it for each event of a call while the engine holds its lock.
+  No count is therefore lost. Counting takes constant time. It needs no other lock or thread, which would cost more time
+  than the counting itself.
 - A response message of a stream is counted when it is sent. The response of a unary call is counted when the call ends.
-- A call is counted with the first status that the server decides on. If the client disconnects before the server has
-  decided on a status, the call is counted as cancelled.
+- A call is counted under the first status that the server chooses for it. If the client disconnects before the server
+  has decided on a status, the call is counted as cancelled.
 """
 
 from collections import Counter
@@ -27,23 +27,26 @@ from tensor_reshape.server.telemetry.metrics import (
     observe,
 )
 
-# These global names are used instead of the members of the Enum, because looking up a member is slow. Every call uses
-# these global names several times.
+# The code uses these global names instead of the members of the Enum, because looking up a member is slow, and every
+# call does it several times.
 _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 
 
 class CallCounters(MethodCounters):
-    """Counts the calls of one engine. The thread that receives calls counts those to unknown methods."""
+    """Counts the calls of one engine.
+
+    Calls to unknown methods do not reach the engine, so the receiving thread counts them.
+    """
 
     def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
-        """Stores the counts in `counters`, which must have been created for the same methods."""
+        """Uses the memory `counters`, which must have been created for the same methods."""
         super().__init__(counters, methods)
-        # these calls still run, but their results (status codes) are already decided
+        # This dict contains the results of calls that still run, although the server has already chosen their status.
         self._results: dict[Lifecycle, CallResult] = {}
 
     def record(self, life: Lifecycle, event: Event, before: State, size: int, result: CallResult | None) -> None:
-        """Counts an event (see `lifecycle.Journal`)."""
+        """Counts an event of a call (see `lifecycle.Journal`)."""
         if before is _DONE:
             return  # events after the end of a call are not counted
         if event is _ARRIVE:
@@ -59,12 +62,12 @@ class CallCounters(MethodCounters):
 
 
 def write_calls(counters: SharedCounters, lives: Collection[Lifecycle], streams: Collection[str]) -> None:
-    """Writes the gauges of the running calls of gRPC. An update takes less than a millisecond.
+    """Writes the gauges about running gRPC calls. This takes less than a millisecond.
 
     Args:
-        counters: the counters of the process.
-        lives: the running calls. They are read without the engine's lock, so a call may change in the meantime. Then
-            the next update corrects the gauges.
+        counters: the memory that stores the metrics of this process.
+        lives: the running calls. They are read without the engine's lock, so a call may change in the meantime. In this
+            case, the next update corrects the gauges.
         streams: the full names of the streaming methods.
     """
     holdings, states = [life.holdings for life in lives], Counter(life.state.name.lower() for life in lives)

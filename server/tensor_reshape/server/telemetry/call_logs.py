@@ -1,24 +1,24 @@
-"""The log lines of calls, and the logs of calls that the configuration can enable: the access log and tracing.
+"""Writes the log lines of rejected and failed calls, and starts the configured logs of calls (access log and tracing).
 
-The server logs a line for each rejected or failed call. If it refuses calls before they begin, it usually logs
-one line a second for each address. The access log has a line for each call that is over, at the level
-DEBUG.
+The server logs a line for each rejected or failed call. If it refuses calls before they begin, it usually logs at most
+one line per second for each client address. The access log has a line at the level DEBUG for each call that has ended.
 
 - The log line of a call that has begun contains the client, the status and the request id. A log line contains no part
   of a message. The request id is the only part of a call's metadata in a log line, and the module `call_info` checks
-  it.
+  that it is valid.
 - The log line of a rejected or failed call has the text "rejected" or "failed" and the level INFO. The server writes
-  the log line of a rejected or failed call before it sends the error to the client. If a call ends without a message,
-  the server writes the line later, when it is known that the client has not disconnected.
-- If a client cancels, disconnects or reaches its deadline, the server has not failed. If a call ends for one of these
-  reasons, only the access log has a line for it.
+  this line before it sends the error to the client. However, if a client ends its call without sending a message, the
+  server writes the line later, when it is clear that the client has not disconnected.
+- If a call ends because the client cancels it, disconnects or reaches its deadline, this is not a failure of the
+  server. Only the access log has a line for such a call.
 - If a message exceeds the size limit, gRPC's core rejects the call, and the handlers log the rejection.
-- For a bug, the server also logs the traceback at level ERROR, with the request id of the call (see `statuses`).
-- For each status code, the number of lines of rejected and failed calls per second is limited (see
-  `process.logs`). At the level DEBUG, the number is not limited.
+- If a call fails because of a bug, the server also logs the traceback at level ERROR, with the request id of the call
+  (see `statuses`).
+- The number of lines per second about rejected and failed calls is limited for each status code (see `process.logs`).
+  At the log level DEBUG, it is not limited.
 - A call never waits until its log line is written.
 - The logs start before the server and end after the server, so the last calls are logged and traced.
-- The modules of tracing are not imported unless tracing is enabled.
+- The modules for tracing are only imported if tracing is enabled.
 """
 
 import logging
@@ -35,7 +35,7 @@ from tensor_reshape.server.config import Config, ConfigError
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_METHOD_CHARACTERS = 256
-_MICROSECONDS = 6  # the number of decimal places of a duration in seconds
+_MICROSECONDS = 6  # decimal places of durations in seconds
 
 
 def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "", detail: str = "") -> None:
@@ -44,11 +44,11 @@ def log_failure(info: CallInfo, result: CallResult, began: float, field: str = "
     Any thread may call this function.
 
     Args:
-        info: the facts about the call.
-        result: the result of the call.
-        began: the time at which the call was entered, as returned by `time.monotonic`.
+        info: the method, the client and the metadata of the call.
+        result: the status code of the call, and the reason of its error.
+        began: the time at which the call began, as `time.monotonic` returned it.
         field: the name of the field at fault, or an empty text if the error concerns no field.
-        detail: the message of an error about the load of the server, or an empty text for any other error.
+        detail: the message of the error if it is about the load of the server, and otherwise an empty text.
     """
     if not info.is_logged:
         info.is_logged = True
@@ -62,12 +62,12 @@ def _log_error(code: str, values: dict[str, Any]) -> None:
     _LOGGER.info("failed" if code == INTERNAL else "rejected", extra=present)
 
 
-_REFUSED_AT: dict[str, float] = {}  # the time of the last log line of each address that was refused recently
+_REFUSED_AT: dict[str, float] = {}  # for each address that was refused recently, the time of its last log line
 _MAX_REFUSED_ADDRESSES = 1024
 
 
 def log_refusal(address: str) -> None:
-    """Writes a line for a call that was refused before it began, usually at most once a second for each address."""
+    """Logs that a call was refused before it began, usually at most once a second for each address."""
     now = time.monotonic()
     if now < _REFUSED_AT.get(address, 0.0) + 1.0:
         return
@@ -78,16 +78,16 @@ def log_refusal(address: str) -> None:
 
 
 def log_outside(method: str, code: str = "UNIMPLEMENTED", peer: str = "", detail: str = "") -> None:
-    """Writes the log line of a call whose method does not exist, or of an HTTP request that begins no call.
+    """Writes the log line of a call whose method does not exist, or of an HTTP request that does not begin a call.
 
-    The detail must not contain texts of the client.
+    The detail must not contain text from the client.
     """
     if _LOGGER.isEnabledFor(logging.INFO):
         _log_error(code, {"method": method[:_MAX_METHOD_CHARACTERS], "code": code, "peer": peer, "detail": detail})
 
 
 def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[str, Any]:
-    """Returns the fields that the access log and the lines of rejected or failed calls have."""
+    """Returns the fields that the access log and the log lines of rejected or failed calls have in common."""
     values = {
         "method": info.method,
         "code": result.code,
@@ -101,9 +101,9 @@ def describe_call(info: CallInfo, result: CallResult, seconds: float) -> dict[st
 
 
 class AccessLog:
-    """Writes a line for each call when the call is over (see `CallLog`).
+    """Writes a log line for each call after its end (see `CallLog`).
 
-    Each call returns its request id even if the call succeeds.
+    If the access log is enabled, the server returns the request id of each call, even if the call succeeds.
     """
 
     def chooses(self, metadata: Metadata) -> bool:
@@ -116,7 +116,7 @@ class AccessLog:
         info.return_request_id()
 
     def write(self, call: EndedCall) -> None:
-        """Writes the line (see `CallLog`)."""
+        """Writes the log line of an ended call (see `CallLog`)."""
         values = describe_call(call.info, call.result or GONE, time.monotonic() - call.began)
         values |= {
             "request_messages": call.request_messages,
@@ -128,19 +128,19 @@ class AccessLog:
 
 
 class CallLogs:
-    """The logs of calls of one process.
+    """The access log and the tracing of one process, as far as they are enabled.
 
     Attributes:
-        logs: the configured logs.
-        end: a function that sends the remaining spans.
+        logs: the logs that the configuration enables.
+        end: a function that sends the remaining spans of the trace.
     """
 
     def __init__(self, config: Config) -> None:
         """Starts the logs that `config` enables.
 
         Raises:
-            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry rejects a variable. It ignores most
-                invalid values.
+            ConfigError: the extra `[tracing]` is not installed, or OpenTelemetry rejects an environment variable.
+                OpenTelemetry ignores most invalid values instead of rejecting them.
         """
         self.logs: list[CallLog] = [AccessLog()] if config.log_level == "debug" else []
         self.end: Callable[[], None] = lambda: None
@@ -152,7 +152,7 @@ class CallLogs:
             tracing = Tracing()
         except ImportError as error:
             raise ConfigError(describe_missing("--tracing", "tracing", error)) from error
-        # even an import of OpenTelemetry may fail, if one of its variables is invalid
+        # If one of its environment variables is invalid, even the import of OpenTelemetry may fail.
         except (ValueError, OSError) as error:
             message = f"--tracing cannot start with OpenTelemetry's environment variables: {error}"
             raise ConfigError(message) from error

@@ -1,4 +1,4 @@
-"""The definitions of all metrics, and the memory that contains their values.
+"""Defines all metrics, and the shared memory that contains their values.
 
 The definitions determine the layout of the shared memory, the page for Prometheus and the documentation.
 
@@ -38,9 +38,9 @@ OTHER = "other"
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 
 _METHOD = ("service", "method")
-# These bounds of durations range from the fastest call on loopback to more than the shutdown grace period.
+# These bounds of durations in seconds range from the fastest call on loopback to more than the shutdown grace period.
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
-# These bounds of message sizes are powers of four. The largest bound exceeds the default of the maximum message size.
+# These bounds of message sizes in bytes are powers of four. The largest bound exceeds the default maximum message size.
 _BYTES = tuple(float(4**power) for power in range(4, 15))
 
 
@@ -48,11 +48,11 @@ class Family(NamedTuple):
     """The definition of a metric.
 
     Attributes:
-        name: the name, without the suffix `_total` of counters.
-        kind: COUNTER, GAUGE or HISTOGRAM.
+        name: the name of the metric. The name of a counter has no suffix `_total` here.
+        kind: the kind of the metric, which is COUNTER, GAUGE or HISTOGRAM.
         help: the description for the scraped page and the documentation.
-        labels: the names of the labels.
-        buckets: the upper bounds of a histogram.
+        labels: the names of the metric's labels.
+        buckets: the upper bounds of the buckets, if the metric is a histogram.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Family(NamedTuple):
 
     @property
     def shown_name(self) -> str:
-        """The name on the scraped page and in queries."""
+        """The name of the metric on the scraped page and in queries."""
         return f"{self.name}_total" if self.kind == COUNTER else self.name
 
 
@@ -190,17 +190,17 @@ _FLOAT_BYTES = 8
 
 
 class SharedCounters:
-    """The metrics of one process.
+    """The values of all metrics of one process.
 
     Attributes:
         cells: for each metric, a mapping from label values to numbers.
     """
 
     def __init__(self, methods: Sequence[str], descriptor: int | None = None) -> None:
-        """Opens the memory file, or creates private memory that is filled with zeros.
+        """Maps the memory file, or creates private memory. New memory contains only zeros.
 
         Args:
-            methods: the full names of the counted methods, `/service/method`.
+            methods: the full names of the counted methods, in the form `/service/method`.
             descriptor: the descriptor of the memory file from `os.memfd_create`, or None for private memory.
         """
         keys = list(_list_labels(methods))
@@ -225,19 +225,19 @@ class SharedCounters:
 
 
 class MethodCells:
-    """The numbers of one method.
+    """The stored numbers about the calls of one method.
 
     Attributes:
-        codes: the number of calls, by status code.
-        seconds: the histogram of durations.
-        requests: the histogram of the sizes of requests.
-        responses: the histogram of the sizes of responses.
+        codes: for each status code, the number of calls with this status.
+        seconds: the histogram of the durations of calls in seconds.
+        requests: the histogram of the sizes of request messages in bytes.
+        responses: the histogram of the sizes of response messages in bytes.
     """
 
     __slots__ = ("codes", "requests", "responses", "seconds")
 
     def __init__(self, counters: SharedCounters, method: tuple[str, str]) -> None:
-        """Finds the numbers of a method, which is a pair of a service and a name."""
+        """Finds the numbers of a method, which is a pair of the service's name and the method's name."""
         self.codes = {code: counters.cells[CALLS][*method, code] for code in CODES}
         self.seconds = counters.cells[CALL_DURATION][method]
         self.requests, self.responses = counters.cells[REQUEST_BYTES][method], counters.cells[RESPONSE_BYTES][method]
@@ -250,20 +250,20 @@ def observe(family: Family, cell: Cell, value: float) -> None:
 
 
 class MethodCounters:
-    """Counts calls that are over. Only one thread at a time may use an object."""
+    """Counts calls after their end. Only one thread at a time may use an object of this class."""
 
     def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
-        """Stores the counts in `counters`, which must have been created for the same methods."""
+        """Uses the memory `counters`, which must have been created for the same methods."""
         self._rows = {name: MethodCells(counters, split_method(name)) for name in methods}
         self._other = MethodCells(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REJECTIONS].items()}
 
     def find_row(self, method: str) -> MethodCells:
-        """Returns the numbers of a method."""
+        """Returns the numbers of a method, or those of the method `other` if the method is unknown."""
         return self._rows.get(method, self._other)
 
     def count(self, method: str, result: CallResult, began: float) -> None:
-        """Counts a call that is over. It began at `began` by `time.monotonic`."""
+        """Counts a call that has ended. `began` is the time at which it began, as `time.monotonic` returned it."""
         row = self.find_row(method)
         code, reason = result
         row.codes[code][0] += 1.0
@@ -272,7 +272,7 @@ class MethodCounters:
         observe(CALL_DURATION, row.seconds, monotonic() - began)
 
     def count_other(self, code: str = "UNIMPLEMENTED") -> None:
-        """Counts a call to an unknown method, or an HTTP request that begins no call."""
+        """Counts a call to an unknown method, or an HTTP request that does not begin a call."""
         self._other.codes[code][0] += 1.0
 
 
@@ -281,10 +281,10 @@ UPDATE_SECONDS = 1.0
 
 
 class CopiedCounters:
-    """Copies the counters of modules that count events themselves, and adds the counts of previous processes."""
+    """Copies counters that other modules keep, and adds the counts of the worker's previous processes."""
 
     def __init__(self, counters: SharedCounters, lookups: Lookups) -> None:
-        """Clears the gauges that a previous process has written to `counters`, and reads its counts."""
+        """Sets the gauges to zero, and reads the counts that the worker's previous process has left in `counters`."""
         self._counters, self._lookups = counters, lookups
         self._bases = {
             (family, labels): cell[0]
@@ -294,7 +294,7 @@ class CopiedCounters:
         counters.clear_gauges()
 
     def update(self) -> None:
-        """Writes the current counts. Call this method every UPDATE_SECONDS."""
+        """Writes the current counts to the memory. Call this method every UPDATE_SECONDS."""
         dropped, suppressed = count_lost_records()
         counts = {"hit": self._lookups.hits, "miss": self._lookups.misses, "dropped": dropped, "suppressed": suppressed}
         for (family, (label,)), base in self._bases.items():

@@ -1,11 +1,11 @@
 """Serves the metrics of all processes to Prometheus.
 
 The metrics port has no encryption and no authentication. The number of its connections is not limited, and each
-connection has a thread. Therefore, use an address that only a trusted network can reach. The metrics port closes a
-connection on which nothing arrives for `SCRAPE_TIMEOUT_SECONDS`.
+connection needs its own thread. The port must therefore have an address that only a trusted network can reach. The
+server closes a connection to the metrics port if nothing arrives on it for `SCRAPE_TIMEOUT_SECONDS`.
 
-- The page for Prometheus has the sums over all processes. A server with workers and a server without workers therefore
-  have the same metrics.
+- The page for Prometheus contains the sums over all processes of the server. A server with workers and a server without
+  workers therefore have the same metrics.
 - The page omits the metrics of a method until the first call of the method has finished. After this call, the page has
   a counter of the method for each status code that this server returns, even if the count is zero. An alert can
   therefore detect the first call with a status code.
@@ -45,7 +45,7 @@ _Values = Mapping[Labels, Sequence[float]]
 
 
 class CountedProcess(Protocol):
-    """A worker of the supervisor, or the only process of a server without workers."""
+    """The interface of a process with metrics, which is a worker of the supervisor or the only process of a server."""
 
     number: int
     serves: bool
@@ -54,12 +54,12 @@ class CountedProcess(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """The process identifier, or None if no process runs."""
+        """The process identifier, or None if the process does not run."""
 
 
 @dataclass
 class OnlyProcess:
-    """This process as a server without workers."""
+    """Describes this process, if it is the only process of a server."""
 
     pid: int = field(default_factory=os.getpid)
     number: int = 1
@@ -73,14 +73,14 @@ MetricsSources: TypeAlias = Sequence[tuple[CountedProcess, SharedCounters]]
 
 
 class ServerCollector(Collector):
-    """The metrics of one server."""
+    """Collects the metrics of one server for prometheus_client."""
 
     def __init__(self, sources: MetricsSources) -> None:
-        """Creates a collector for the metrics of all processes of a server."""
+        """Creates a collector for the metrics of these processes, which are all processes of a server."""
         self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
-        """Yields all metrics."""
+        """Yields all metrics of the server in the form of prometheus_client."""
         processes = [process for process, _ in self._sources]
         sums = {family: _sum(family, self._sources) for family in metrics.PROCESS_FAMILIES}
         called = {(service, method) for (service, method, _), (number,) in sums[metrics.CALLS].items() if number}
@@ -97,7 +97,7 @@ class ServerCollector(Collector):
 
 
 def build_registry(sources: MetricsSources) -> CollectorRegistry:
-    """Returns the metrics of a server (see `ServerCollector`) and of this process."""
+    """Returns a registry with the metrics of a server (see `ServerCollector`) and of this process."""
     registry = CollectorRegistry()
     registry.register(ServerCollector(sources))
     ProcessCollector(registry=registry)
@@ -105,9 +105,9 @@ def build_registry(sources: MetricsSources) -> CollectorRegistry:
 
 
 def build_metric(family: Family, values: _Values) -> Metric:
-    """Returns the metric in the form of prometheus_client.
+    """Returns a metric in the form of prometheus_client.
 
-    `values` has the numbers for each combination of label values.
+    `values` maps each combination of label values to its numbers.
     """
     if family.kind == metrics.HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
@@ -123,7 +123,7 @@ def build_metric(family: Family, values: _Values) -> Metric:
 
 
 def _sum(family: Family, sources: MetricsSources) -> _Values:
-    """Returns the sums of a metric over all processes. The sums of a gauge include only running processes."""
+    """Returns the sums of a metric's values over all processes. Only running processes contribute to a gauge."""
     every = [counters for process, counters in sources if family.kind != metrics.GAUGE or process.pid is not None]
     return {
         labels: [sum(counters.cells[family][labels][index] for counters in every) for index in range(family.width)]
@@ -139,7 +139,7 @@ def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: 
 
 
 def _collect_processes(processes: Sequence[CountedProcess]) -> Iterator[Metric]:
-    """Yields prometheus_client's process metrics of each worker, with the label `worker`."""
+    """Yields the metrics that prometheus_client has about processes, for each worker with its number as a label."""
     found: dict[str, Metric] = {}
     for process in processes:
         if (pid := process.pid) is None:
@@ -162,7 +162,7 @@ class _Handler(MetricsHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 128  # after five others, a connection would otherwise wait for seconds
+    request_queue_size = 128  # with the default of 5, a sixth waiting connection would be delayed by seconds
 
     def __init__(self, listener: socket.socket, registry: Collector) -> None:
         super().__init__(listener.getsockname(), _Handler.factory(registry), bind_and_activate=False)
@@ -171,9 +171,9 @@ class _Server(ThreadingHTTPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as socketserver has it
-        """Logs an error, unless the connection has failed.
+        """Logs an error as a bug, except for the error of a broken connection.
 
-        Without this method, the standard library would write the error to stderr.
+        Without this method, the standard library would write errors to stderr.
         """
         error = sys.exception()
         if not isinstance(error, OSError):
