@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -16,7 +17,7 @@ CHECKED = [*(page for page in SITE_PAGES if page not in REPORTS[1:]), "404.html"
 BOTH = "how-to/check-onnx.html"
 """The page that is checked in both windows, because it has most of the elements of pages."""
 PHONE, DESKTOP = 390, 1280
-WINDOWS = {"phone": ("light", PHONE), "desktop": ("dark", DESKTOP)}
+WINDOWS: dict[str, tuple[Literal["light", "dark"], int]] = {"phone": ("light", PHONE), "desktop": ("dark", DESKTOP)}
 """The colours and the width of each window, in pixels."""
 
 
