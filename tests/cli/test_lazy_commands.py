@@ -100,5 +100,5 @@ def test_help_shows_complete_option_names_on_a_narrow_terminal():
 def test_help_is_plain_text_on_dumb_terminals_and_in_pipes():
     code, text = run_on_terminal(PROGRAM, "infer", "--help", env={"TERM": "dumb"})
     assert (code, text.split()) == (0, run_command("infer", "--help").text.split())
-    start = "Usage: tensor-reshape [OPTIONS] COMMAND [ARGS]...\n\n  Tensor reshape"
+    start = "Usage: tensor-reshape [OPTIONS] COMMAND [ARGS]...\n\n  Start and use a server"
     assert run_command("--help").text.startswith(start)
