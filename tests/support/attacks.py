@@ -267,7 +267,7 @@ def window_updates(address: str) -> None:
 
 
 def control_frames(address: str) -> None:
-    """PING frames on one connection, in turns with SETTINGS frames on a connection that the client does not read."""
+    """By turns PING frames on one connection and SETTINGS frames on a connection that the client does not read."""
     pings = frame(Kind.PING, 0, 0, b"x" * 8) * _MANY
     settings = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff") * _MANY
     with _open(address) as reader, _open(address, reads=False) as deaf:
@@ -284,7 +284,7 @@ def rapid_resets(address: str) -> None:
 
 
 def oversized_messages(address: str) -> None:
-    """Calls that announce a message of 4 GiB, one after another."""
+    """Calls, one after another, that each announce a message of 4 GiB."""
     _call_always(address, lambda stream: frame(Kind.DATA, 0, stream, b"\x00\xff\xff\xff\xff"), 1, awaits=True)
 
 
