@@ -148,8 +148,8 @@ _INFER_SCHEMAS: Schema = {
         model_name={"type": "string", "description": "The name of the model in the path. You may omit it."},
         model_version={"type": "string", "description": "The version in the path. You may omit it."},
         parameters=_describe_parameters(
-            "`shape` and `special_zero`, each unless you send the input of the same name. The model infer_shape also "
-            "has `operation`, the name of an operation. The server ignores unknown parameters.",
+            "`shape` and `special_zero`. You need a parameter only if you do not send the input of the same name. The "
+            "model infer_shape also has `operation`, the name of an operation. The server ignores unknown parameters.",
             shape={"type": ["array", "string"], "items": {"type": "integer", "format": "int64"}, "maxItems": _MAX_RANK},
             special_zero={"type": "boolean"},
             binary_data_output={"type": "boolean"},

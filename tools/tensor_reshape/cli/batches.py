@@ -118,7 +118,7 @@ class _Batch:
             yield item, final
 
     def _link(self, query: ShapeQuery | ReshapeError) -> ShapeQuery:
-        """Returns the query for the next call, with its reference to an earlier line replaced.
+        """Returns the query for the next call, and replaces its reference to an earlier line.
 
         The field `data_from` has the number of an earlier line. If that line was sent in an earlier call, its output
         shape becomes the input shape of the query. If that line is sent in the same call, `data_from` becomes its index

@@ -83,7 +83,7 @@ class Checked:
         report: the report about the model, or None if the file is not a model.
         profiles: the results of the profiles.
         error: the reason why the file is not a model, or an empty text.
-        fail_on: the verdicts and remarks with the exit code REJECTED.
+        fail_on: the verdicts and remarks for which the exit code is REJECTED.
     """
 
     path: Path
@@ -227,12 +227,12 @@ def _write_github(one: Checked) -> Iterator[str]:
 
 
 def _add_advice(text: str, finding: "Finding | None") -> str:
-    """Returns the text of a problem and, if there is advice, what to write instead."""
+    """Returns the text of a problem, followed by the advice of its finding if there is any."""
     return f"{text} ({escape_unprintable(finding.advice)})" if finding and finding.advice else text
 
 
 def _escape(text: str, more: str) -> str:
-    """Escapes the characters of a text that would end an annotation or one of its parts."""
+    """Escapes each character that would end an annotation or one of its parts."""
     for character in "%\r\n" + more:
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -4,8 +4,8 @@ Invariants:
 
 - This process imports none of the libraries. Each answer of a library comes from a separate process. If a library
   crashes or hangs, the failure is its answer, and the answers of the other libraries are not lost.
-- The process of a library gets only the query, and the environment variables `CI` and those in `_VARIABLES`. It returns
-  no element of the output.
+- The process of a library gets only the query, the environment variable `CI`, and the environment variables in
+  `_VARIABLES`. It returns no element of the output.
 - If the user interrupts the command with Ctrl-C, the command kills the processes of the libraries before it ends.
 - If a library is not installed, the command shows its recorded answer. A recorded answer is never shown if a library is
   installed but broken.
@@ -82,8 +82,8 @@ def ask_libraries(queries: Sequence[LibraryQuery]) -> list[_Answer | None]:
     """Executes each query with its library. All queries run at the same time, each in a separate process.
 
     Returns:
-        for each query, the answer of the library, or how its process failed, or why the library cannot be used. A value
-        is None if the library is not installed.
+        for each query, the answer of the library. If the library cannot be used, or if its process failed, the value
+        describes this failure. A value is None if the library is not installed.
     """
 
     async def ask_all() -> list[_Answer | None]:
@@ -93,7 +93,7 @@ def ask_libraries(queries: Sequence[LibraryQuery]) -> list[_Answer | None]:
 
 
 def list_queries(data: Sequence[int], shape: Sequence[int]) -> list[LibraryQuery]:
-    """Returns one query for each library, or two if the shape has a 0 and the library has an option for its meaning."""
+    """Returns one query for each library, or two if the shape has a 0 and the library has an option for the 0."""
     return [
         LibraryQuery(name, data, shape, special_zero)
         for name in LIBRARIES
@@ -205,7 +205,11 @@ def _write_report(data: Sequence[int], shape: Sequence[int], answers: Sequence[_
 
 
 def _summarize(answers: Sequence[_Answer]) -> Iterator[str]:
-    """Yields a line that all answers agree, or a line for each meaning of a 0 for which the answers differ."""
+    """Yields the first lines of the report.
+
+    If the answers agree for each meaning of a 0, this is one line. Otherwise, there is a line for each meaning for
+    which the answers differ.
+    """
     groups: dict[bool, dict[str, list[str]]] = {}
     for one in answers:
         if outcome := _name_outcome(one):

@@ -141,7 +141,7 @@ def is_replaceable(path: str) -> bool:
 
 @contextmanager
 def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
-    """Opens a new file with reserved disk space, which replaces `path` when the block ends without an exception."""
+    """Opens a new file and reserves its disk space. The file replaces `path` if the block ends without an exception."""
     # A symbolic link is resolved, so that the command replaces the target of the link and not the link.
     target = Path(path).resolve()
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")

@@ -39,7 +39,7 @@ class ArrayFiles:
     Attributes:
         source: the location of the input: a file, a member of a file, or "-" for standard input.
         output: the location of the output: a file, a member of a file, or "-" for standard output.
-        data_type: the type of the elements, for a type without a name in the file format, such as bfloat16 in `.npy`.
+        data_type: the type of the elements, if the file format has no name for it, for example bfloat16 in `.npy`.
         as_json: whether to print a JSON description of the result.
         timeout: the timeout of the call in seconds, or None if the user has set none.
         progress: whether to show a progress bar on a terminal.

@@ -1,4 +1,4 @@
-"""Imports a command only when it runs, so that no command slows down another one, and draws `--help` pages.
+"""Draws `--help` pages, and imports a command only when it runs, so that no command slows down another one.
 
 - If the program shows its help or its version, or rejects an unknown command, it imports no command.
 - If the program shows the help or the completion of one command, it imports only the module of this command.
@@ -82,8 +82,8 @@ class LazyCommand(click.Command):
     def load(self) -> click.Command:
         """Imports and returns the command.
 
-        If only the extra of the command is not installed, the function returns a command whose help and error name this
-        extra.
+        If the import fails only because the extra of the command is not installed, the function returns a command whose
+        help and error name this extra.
         """
         module, _, attribute = self._location.partition(":")
         try:

@@ -31,7 +31,7 @@ class LibraryQuery(NamedTuple):
         data: the shape of the data, whose elements are f32 zeros.
         shape: the requested shape.
         special_zero: whether a 0 copies a dimension. The value is ignored by numpy and torch, in which a 0 never
-            copies.
+            copies a dimension.
     """
 
     name: str

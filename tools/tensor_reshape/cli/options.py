@@ -36,7 +36,7 @@ _CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "all
 SHAPE = Dims(unknown=False)
 
 _NO_SERVER = "no server at"
-# If the text of a connection error contains a key of this mapping, the error is shown with this advice.
+# If the text of a connection error contains a key of this mapping, the error is shown with the advice of this key.
 _ADVICE = {
     _NO_SERVER: 'Start one with "tensor-reshape serve", or name one with --server',
     "is not trusted": "Name the file of the authority with --tls-ca",

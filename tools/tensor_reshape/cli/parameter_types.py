@@ -101,7 +101,7 @@ class PartialDims(_Type):
             with suppress(InvalidRequestError):
                 parse_shape(with_commas, self.name)
                 message = f"{text!r} is not a shape: write {with_commas}"
-            # The cause is kept, because the field of `error` contains the index of the wrong item.
+            # The cause is kept, because the field of `error` contains the index of the item that is wrong.
             raise click.BadParameter(message, ctx, param) from error
 
 
@@ -242,7 +242,7 @@ class ListenAddress(ServerAddress):
     """
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the first address. If its host stands for all interfaces, it is replaced by localhost."""
+        """Returns the first address. If its host stands for all interfaces, localhost replaces the host."""
         address = next(iter(str(value).split()), "")
         host, _, port = address.rpartition(":")
         everywhere = host in {"0.0.0.0", "[::]"}  # noqa: S104 - compared, not bound

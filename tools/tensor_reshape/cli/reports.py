@@ -1,4 +1,4 @@
-"""Reports the error of a command as one line or as JSON. On a terminal, it underlines the wrong item.
+"""Reports the error of a command as one line or as JSON. On a terminal, carets mark the item that is wrong.
 
 - This module imports neither grpc nor the SDK. It imports protobuf only for errors as JSON.
 - Error messages may contain control characters from a file or a server. Such characters are escaped and never sent to
@@ -108,14 +108,15 @@ def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, TensorReshapeError):
         # The text of the exception is not used, because it begins with a number such as "[Errno 13]".
         return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or "the system failed"
-    # If a call has no response, its gRPC status is left out, because the status only repeats this.
+    # If a call has no response, its gRPC status is left out, because the status would only repeat that there is no
+    # response.
     is_described = isinstance(error, ConnectionError | TimeoutError | ReshapeError)
     text = str(getattr(error, "message", error)) if is_described else str(error)
     return f"{text}{_advise(error)}"
 
 
 def _advise(error: Exception) -> str:
-    """Returns the end of an error's text, which names an option that could help. If none could help, it is empty."""
+    """Returns the end of an error's text, which names an option that could help, or an empty text."""
     if isinstance(error, UnauthenticatedError):
         return ". Send a token with --token-file, or a certificate with --tls-certificate and --tls-key"
     if isinstance(error, ReshapeError):
@@ -181,7 +182,7 @@ def _draw(console: "Console", error: Exception, texts: Mapping[str, str]) -> Non
 
 
 def _draw_wrong_item(error: ReshapeError, name: str | None, texts: Mapping[str, str], width: int) -> "list[Text]":
-    """Returns the text that the user has entered, and a line with carets below the wrong item.
+    """Returns the text that the user has entered, and a line with carets below the item that is wrong.
 
     If the error is not about an entered text, the result is empty.
     """

@@ -10,9 +10,9 @@
   to report the truncation.
 - A damaged or malicious file can only cause an error that names the file. The command never loads pickled data.
 - The library `safetensors` copies the elements into numpy arrays and does not support 8-bit floats in numpy. This
-  module therefore reads and writes the header of such a file itself. The header is a length of eight bytes, followed by
-  JSON of this length. The elements of all tensors come after the header. The tests compare this module with the
-  library.
+  module therefore reads and writes the header of such a file itself. The header is a number of eight bytes, followed by
+  JSON. The number is the length of the JSON. The elements of all tensors come after the header. The tests compare this
+  module with the library.
 """
 
 import io
@@ -78,7 +78,7 @@ _METADATA = "__metadata__"
 
 
 class FormatError(ValueError):
-    """The error of a file that is damaged, or that has contents that this program cannot read. Its text says why."""
+    """The error of a file that is damaged, or whose contents this program cannot read. Its text gives the cause."""
 
 
 class Location(NamedTuple):
@@ -142,7 +142,7 @@ class MappedMemory:
         self._given = 0
 
     def give_back(self, arrived: int) -> None:
-        """Returns the memory of the first `arrived` bytes to the system, once at least WINDOW_BYTES can be returned."""
+        """Gives the memory of the first `arrived` bytes back to the system, once it can give back WINDOW_BYTES."""
         end = self._start + arrived
         end -= end % mmap.PAGESIZE
         if end < self._given:  # a smaller `end` means that the transfer has started again
@@ -182,7 +182,7 @@ class OpenArray:
         self._state = file and _find_state(file)
 
     def give_back(self, arrived: int) -> None:
-        """Releases the memory of the first `arrived` bytes, which have been sent, if the file is mapped."""
+        """Releases the memory of the first `arrived` bytes of a mapped file. These bytes have been sent."""
         if self._mapping is not None:
             self._mapping.give_back(arrived)
 
