@@ -1,17 +1,18 @@
 """Draws the results of shape queries and the reasons of rejections.
 
 In a drawing, the input shape, the requested shape and the output shape are rows of boxes, and lines show the origin of
-each dim. A drawing has three kinds of lines. A solid line from the first row to the second row leads from an input dim
-to the item of the output dim that it becomes. If several neighbouring dims are merged or split, their lines meet in a
-dot. A dashed line leads from an input dim to the 0 that copies it. A solid line from the second row to the third row
-leads from an item of the requested shape to the output dim below it. Below the rows of an answer, a drawing shows the
-equation of rules 3 and 4. Copied dims are struck out if these rules remove them from both sides of the equation.
+each dim. A drawing has three kinds of lines. A solid line from the first row to the second row connects an input dim
+with an item of the requested shape, if the input dim becomes the output dim of this item. If several neighbouring dims
+are merged or split, their lines meet in a dot. A dashed line leads from an input dim to the 0 that copies it. A solid
+line from the second row to the third row leads from an item of the requested shape to the output dim below it. Below
+the rows of an answer, a drawing shows the equation of rules 3 and 4. Copied dims are struck out if these rules remove
+them from both sides of the equation.
 
 Invariants: the content of a drawing comes from the modules `targets` and `explanations`. The same query has the same
 drawing, character by character. A drawing is well-formed XML of limited size for any query, and needs no other file. No
 information is expressed only by a colour. In all texts, unprintable characters are escaped, and special characters of
 XML become entities. Colours are written as attributes, so a page with a strict content security policy shows them. The
-style sheet of the page may set other colours by the classes of the elements.
+style sheet of the page may set other colours, because the elements have classes.
 """
 
 import re
@@ -244,7 +245,7 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
 
 
 def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone: bool = False) -> str:
-    """Draws a rejection as SVG, with the wrong item marked.
+    """Draws a rejection as SVG, and marks the item that is wrong.
 
     Args:
         question: the query.
@@ -270,7 +271,7 @@ def draw_rejection(question: AnyQuestion, error: ReshapeError, *, is_standalone:
 
 
 def draw_explained(question: AnyQuestion, error: ReshapeError) -> str:
-    """Draws a rejection with the accepted values, as a drawing in its own file.
+    """Draws a rejection and the accepted values for a file of its own.
 
     If the rejection has no explanation, this function applies the rules to the query again. It uses the new explanation
     if the new rejection has the same reason and the same field.
@@ -294,7 +295,7 @@ def _write_rejection(reason: str, story: Sequence[str], width: int) -> list[list
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:
     """Returns the requested shape.
 
-    The result is None if its length is unknown, or if the output contradicts its items.
+    The result is None if the length of the requested shape is unknown, or if the output contradicts its items.
     """
     if question.target is None:
         return None if output is None else read_target(question, [None] * len(output))
@@ -338,7 +339,7 @@ def _show_bounds(dim: AnyDim) -> str:
 
 
 def _mark_wrong(row: _Row, field: str) -> _Row:
-    """Returns the row, in which the boxes of the rejected items are marked."""
+    """Returns the row with a mark on the boxes of the rejected items."""
     match = _WRONG_FIELD.search(field)
     if match is None or match[1] != row.field:
         return row
@@ -381,7 +382,7 @@ def _find_shown_groups(
 def _draw_groups(
     groups: Iterable[tuple[list[int], list[int]]], target: Target[AnyDim] | None, grid: _Grid
 ) -> Iterable[str]:
-    """Yields the lines from the data dims to the items of the output dims that they become."""
+    """Yields the lines that connect each data dim with the items whose output dims it becomes."""
     for below, above in groups:
         starts = [grid.find_bottom(column, 0) for column in below]
         ends = [(grid.find_top(column, 1), _find_style(target, column)) for column in above]
@@ -418,7 +419,7 @@ def _find_style(target: Target[AnyDim] | None, column: int) -> str:
 
 
 def _equate(target: Target[AnyDim], data: Sequence[AnyDim] | None, output: Sequence[AnyDim]) -> list[Span]:
-    """Returns the equation that computes the -1. Without a -1, the equation compares the numbers of elements."""
+    """Returns the equation that computes the item -1, or that compares the numbers of elements if no item is -1."""
     left = _multiply(data, target.cancelled)
     inferred = target.inferred
     if inferred is None:
@@ -475,7 +476,7 @@ def _draw_row(row: _Row, number: int, grid: _Grid) -> Iterable[str]:
 
 
 def draw_question(request: ShapeRequest, infer: Callable[[ShapeRequest], ShapeAnswer]) -> str:
-    """Returns a drawing of the answer to a query, or of the rejection of the query, as SVG.
+    """Returns an SVG drawing of the answer to a query, or of its rejection.
 
     Args:
         request: the query.
@@ -494,9 +495,9 @@ def draw_question(request: ShapeRequest, infer: Callable[[ShapeRequest], ShapeAn
 
 
 def _concerns_query(error: ReshapeError) -> bool:
-    """Whether the error is about the query, which would be rejected again.
+    """Whether the query itself is the cause of the error, so that the query would be rejected again.
 
-    STALLED is about the client or the network.
+    The reason STALLED has another cause, which is the client or the network.
     """
     if isinstance(error, LimitError):
         return isinstance(error.reason, Reason) and not (error.reason.is_retryable or error.reason is Reason.STALLED)

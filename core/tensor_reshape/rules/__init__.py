@@ -11,7 +11,7 @@ exact integers.
    is an output dim. If special_zero is true, an item may be a 0, which copies the data dim at the same index. One item
    may be -1. Any other item is rejected.
 
-3. The -1 becomes V / P. P is the product of all items except the -1. In P, each 0 that copies a dim is replaced by that
+3. The item -1 becomes V / P. P is the product of all other items. In P, each 0 that copies a dim is replaced by that
    dim. Reshape-1 first removes the copied dims from both V and P. The query is rejected if P is 0, if V / P is not an
    integer, or if V / P exceeds 2^63 - 1.
 
@@ -28,7 +28,7 @@ Terms in this package:
 - *dim*: a number, an interval, a symbol, an expression of symbols, or unknown (`dims`); *item*: one entry of the target
 - *instance*: one concrete data shape and one concrete target that match a partially known query
 - *literal*, *copied*, *inferred*, *length*, *unknown*: the kinds of items (`questions.Kind`)
-- *rejection*: an exception of `errors`, with a permanent reason, the wrong field and the wrong values
+- *rejection*: an exception of `errors` that contains a permanent reason, the invalid field and the invalid values
 - *variable*, *monomial*, *equation*, *case*: the parts into which the solvers translate a query (`solvers`)
 - *step budget*: the number of steps that a search may take (`limits`)
 

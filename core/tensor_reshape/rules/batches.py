@@ -87,7 +87,7 @@ class _Reserve:
 def answer_light_item(
     item: BatchItem | ReshapeError, limits: Limits = DEFAULT_LIMITS
 ) -> ShapeAnswer | ReshapeError | None:
-    """Returns the result that `answer_batch` has for an item, or None if finding the result may take long.
+    """Returns the result that `answer_batch` has for an item, or None if the result may take long to find.
 
     An item takes long if it needs a search, an explanation or the output of an earlier item.
     """
@@ -163,7 +163,7 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         message = f"too many items use the output of item {data_from}, which has many unknown dimensions"
         raise reject(Reason.BATCH_TOO_LARGE, message, LimitError)
     # If the batch item has a data type of its own, this type is used instead of the type of the earlier output, because
-    # the caller expects that it is checked.
+    # the caller expects a check of this type.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

@@ -76,7 +76,8 @@ class Condition(NamedTuple):
             if self.min is not None and self.max is not None:
                 text = f"{self.min} <= {text}"
         else:
-            text = f"{left} {'=' if self.kind is ConditionKind.EQUAL else 'divides'} {write_product(self.right)}"
+            relation = "=" if self.kind is ConditionKind.EQUAL else "divides"
+            text = f"{left} {relation} {write_product(self.right)}"
         return text if self.unless_zero is None else f"{text} unless {write_product(self.unless_zero)} = 0"
 
     @property

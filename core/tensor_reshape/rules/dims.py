@@ -85,7 +85,7 @@ class Expression(Product[Symbol]):
 
     Attributes:
         coefficient: the numeric factor, at least 1.
-        factors: the symbols that are multiplied, ordered by name. The symbol of a square occurs twice.
+        factors: the symbols that are multiplied, ordered by name. A symbol that is squared occurs twice.
         divisor: the numeric divisor, at least 1.
         divisors: the symbols in the divisor, in the same form as `factors`. The values of these symbols are never 0.
 

@@ -1,4 +1,4 @@
-"""Defines the exceptions of this project and the permanent reasons of rejected requests.
+"""Defines the exceptions of this project, and the permanent codes (reasons) that say why a request is rejected.
 
 A rejected request raises the same exception class with the same reason, whether the client or the server detected the
 error. Reasons are part of the API, so a reason is never renamed or removed, and its meaning never changes.
@@ -147,8 +147,8 @@ class ReshapeError(TensorReshapeError):
         code_name: the name of the gRPC status code of this class.
         message: a sentence that describes the error to people.
         reason: a `Reason`, or a text if a newer server returns a reason that this version does not know.
-        field: the path of the wrong field in the request, for example `shape[1]`. The text is empty if no field is
-            wrong.
+        field: the path of the field that is wrong in the request, for example `shape[1]`. The text is empty if no field
+            is wrong.
         metadata: a mapping with the index and the wrong values, as texts. Its keys never change. The page "Errors" of
             the documentation lists the keys of each reason.
         advice: a text that says what Python code can do about the error, or an empty text. `str(error)` is the message,
@@ -183,10 +183,11 @@ class ReshapeError(TensorReshapeError):
         return self.message + self.advice
 
     def to_svg(self) -> str | None:
-        """Returns the rejected query as a drawing (SVG), with the wrong item marked. Notebooks call this method.
+        """Returns a drawing (SVG) of the rejected query, in which the item that is wrong is marked.
 
-        The drawing suggests values that would be accepted, even if the query was made without `explain`. To find these
-        values, this process applies the rules to the query again. You can save the returned text as a file.
+        Notebooks call this method. The drawing suggests values that would be accepted, even if the query was made
+        without `explain`. To find these values, this process applies the rules to the query again. You can save the
+        returned text as a file.
 
         Returns:
             None if there is nothing to draw, because the query breaks no rule, cannot be read or has too many items.

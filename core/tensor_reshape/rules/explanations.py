@@ -69,10 +69,10 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 
 def remove_bounds(question: AnyQuestion) -> AnyQuestion:
-    """Returns the query without the bounds of its names, its input dims and the items of its requested shape.
+    """Removes the bounds of the names, the input dims and the requested items from a query, and returns the result.
 
-    If a name in the expected shape cannot be 0, it keeps the lower bound 1, because conditions cannot express the
-    expectation that an unknown item may be 0.
+    A name in the expected shape keeps the lower bound 1 if it cannot be 0. Without this bound, the caller could expect
+    an unknown item to be 0, which no condition can express.
     """
     data, target, expected = question.data, question.target, question.expected
     declared = list_declared(data, target, expected)
@@ -85,7 +85,7 @@ def remove_bounds(question: AnyQuestion) -> AnyQuestion:
 
 
 def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) -> AnyDim:
-    """Returns a dim in which each name has only its bounds in `kept`. A dim that is not a single name has `bounds`."""
+    """Returns a dim whose names have only the bounds in `kept`. Unless the dim is a single name, it has `bounds`."""
     if not isinstance(dim, Dim) or dim.expression is None:
         return Dim(bounds) if isinstance(dim, Dim) else dim
     expression = Expression(*dim.expression.map_factors(lambda one: Symbol(one.name, kept.get(one.name, ANY))))
@@ -93,7 +93,7 @@ def _remove_bounds(dim: AnyDim, kept: Mapping[str, Interval], bounds: Interval) 
 
 
 def name_expected(question: AnyQuestion) -> AnyQuestion:
-    """Returns the query, in which each expected dim without a name is named by its position."""
+    """Returns the query after each expected number or range is named by its position."""
     names = {*list_declared(question.data, question.target, question.expected)}
     expected = [
         dim
@@ -134,12 +134,13 @@ def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition
 
     Args:
         question: a query without accepted instances.
-        conditions: the conditions of the query without its bounds. They are sufficient for an accepted instance.
+        conditions: the conditions of the query after its bounds are removed. They are sufficient for an accepted
+            instance.
     """
     sides = (question.data or (), question.target or (), question.expected or ())
     declared = list_declared(*sides)
     if any(bounds.is_empty for bounds in declared.values()):
-        return ""  # the bounds of a name contradict each other, without any condition
+        return ""  # the bounds of a name contradict each other, so no condition takes part in the contradiction
     linked = _list_bases(symbol for condition in conditions for symbol in condition.list_symbols())
     # The value of each expression is an integer within its bounds. An expression takes part in the contradiction if it
     # has a name in common with the conditions, or with another expression that takes part. It also takes part if all
@@ -167,7 +168,7 @@ def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition
 
 
 def _list_bases(symbols: Iterable[Symbol]) -> set[Hashable]:
-    """Returns the base of each name, which is the name itself, or for a sum, a base that other sums may share."""
+    """Returns the base of each name. A sum may share its base with other sums, and any other name is its own base."""
     return {read_multiple(symbol.name).base for symbol in symbols}
 
 

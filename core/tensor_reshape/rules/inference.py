@@ -13,7 +13,7 @@ are checked in their order. If a dim or an item is not a number, the query is ch
 1. Rule 1 is checked for the data type, special_zero, the ranks, each single dim, and the number of symbols.
 2. The symbols of the data must not contradict each other (rule 1). The items of the target are checked from left to
    right. The symbols of an item must not contradict earlier symbols (rule 1), and the item must obey rule 2.
-3. If an item is -1, the product that divides it must not be 0 in every instance (rule 3).
+3. If an item is -1, at least one instance must have a divisor other than 0 (rule 3).
 4. Each expression must be a valid dim for some values of its symbols (rule 1).
 5. At least one instance of the query must obey rules 3 and 4.
 6. At least one of these instances must match the expected shape (rule 5). The symbols of the expected shape must not
@@ -102,7 +102,8 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
     """Returns the output dims of a known query. Calls that reshape data use this function.
 
     Raises:
-        InvalidRequestError: the query breaks a rule. The reason and the metadata say which rule and which item.
+        InvalidRequestError: the query breaks a rule. The reason and the metadata say which rule is broken, and by which
+            item.
         LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     target, output = _infer_known(question, limits)
@@ -112,7 +113,7 @@ def infer_shape(question: KnownQuestion, limits: Limits = DEFAULT_LIMITS) -> tup
 
 
 def expects_product(question: AnyQuestion) -> bool:
-    """Returns whether the expected shape has a product of names, so that a search must compare it."""
+    """Returns whether the expected shape has a product of names, which only a search can compare with the output."""
     return any(isinstance(dim, Dim) and dim.is_product for dim in question.expected or ())
 
 
@@ -132,8 +133,8 @@ def answer_question(
         budget: the steps that finding the result or its error may take. By default, these are MAX_STEPS steps.
 
     Raises:
-        InvalidRequestError: a rule is broken, or no instance is accepted. The reason says which rule, and the metadata
-            and the field name the item.
+        InvalidRequestError: a rule is broken, or no instance is accepted. The reason says which rule is broken, and the
+            metadata and the field name the item.
         LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     begun = begin_answer(request, limits)
@@ -212,7 +213,10 @@ def _explain_rejection(request: ShapeRequest, error: ReshapeError, budget: StepB
 
 
 def _drop_expected(question: AnyQuestion, error: ReshapeError, budget: StepBudget) -> AnyQuestion:
-    """Returns the query without the expected dims that the error does not name, if that query is also rejected."""
+    """Returns the query with only the expected dim that the error names.
+
+    If this shorter query would be accepted, the function returns the whole query.
+    """
     if question.expected is None:
         return question
     fields = [f"expected_shape.dims[{index}]" for index in range(len(question.expected))]
@@ -396,7 +400,8 @@ def _reject_expected(
     """Returns the error of the first expected dim that is impossible.
 
     If the query is rejected even without its expected shape, this function returns that rejection. If each expected dim
-    is possible by itself, the result is `error`, or if `error` is None, the error of all expected dims together.
+    is possible by itself, the result is `error`. If `error` is None, the result is the error of all expected dims
+    together.
     """
     plain = question._replace(expected=None)
     solved = None if plain.data is None else solve_single(plain.data, target)
@@ -429,11 +434,11 @@ def _reject_expected(
 
 
 def _find_overflow(case: ValueCase, inferred: int) -> int | None:
-    """Returns the smallest possible value of the -1 if this value exceeds the largest dim; otherwise None.
+    """Returns the smallest possible value of the item -1 if this value exceeds MAX_DIM; otherwise None.
 
-    Finding this value takes another search, in which the -1 has no upper bound. The search is skipped if the left side
-    of the equation cannot exceed the largest dim. In that case, the -1 cannot exceed it either, because the -1 is a
-    factor of the right side, which has the same value.
+    To find this value, the function makes another search, in which the item -1 has no upper bound. The search is
+    skipped if the left side of the equation cannot exceed MAX_DIM. In that case, the item -1 cannot exceed MAX_DIM
+    either, because it is a factor of the right side, which has the same value.
 
     See the lemma quotient-below-the-whole in `verification/lemmas.py`.
     """

@@ -74,9 +74,9 @@ MAX_STEPS = 4000
 
 
 class StepBudget:
-    """The steps that remain for one query, or for the items of a batch one after another.
+    """The steps that remain for one query.
 
-    Each budget is used by only one thread.
+    The items of a batch use the same budget, each in its turn. Each budget is used by only one thread.
 
     Attributes:
         left: the remaining steps; negative if the last call of `spend` needed more steps than remained.
@@ -101,7 +101,7 @@ class StepBudget:
     def hold(self, others: int) -> Iterator[None]:
         """During the `with` block, keeps some of the steps for later users of the budget.
 
-        The remaining steps are divided equally between the block and the `others` later users.
+        The block and each later user get an equal number of the remaining steps. There are `others` later users.
         """
         held = max(self.left, 0) * others // (others + 1)
         self.left -= held

@@ -220,7 +220,7 @@ def _is_enclosed(tokens: Sequence[_Token]) -> bool:
 
 
 def _read_formula(text: str, tokens: Sequence[_Token]) -> Product[str] | None:
-    """Returns the tokens as a product that is a single name; None if their text is not a formula."""
+    """Returns a product whose only factor is the formula that the tokens form; None if they form no formula."""
     if not tokens:
         return None
     name = text[tokens[0].start : tokens[-1].end]

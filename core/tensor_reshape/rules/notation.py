@@ -19,8 +19,8 @@ enclosed in brackets or parentheses.
 
 Invariants:
 
-- For any names, parsing the text that `rules.dims` writes for a dim returns the same dim. Text that is not a dim is
-  rejected.
+- If `rules.dims` writes a dim as text, the parser reads the same dim from this text, whatever names the dim has. Text
+  that is not a dim is rejected.
 - For each item, the parser returns the positions `start` and `end` of the item's text in the input. The text of an item
   neither begins nor ends with a space. A comma in parentheses or quotes does not separate items.
 """

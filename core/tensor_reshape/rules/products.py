@@ -1,11 +1,11 @@
-"""Computes products of factors and numbers, divisors close to a number, and integer roots with exact arithmetic.
+"""Uses exact arithmetic to compute products of factors and numbers, divisors close to a number, and integer roots.
 
 The factors of a product have one of three types. While a text is parsed, the factors are names. In an expression, they
 are symbols. In the solvers, they are keys of variables. A product may be divided by other factors and a number.
 
 Invariants of `find_near_divisors`: each returned number divides the volume, and the quotient of the volume and this
 number is a valid dim. For any input, a call takes at most some tenths of a millisecond. To stay within that time, the
-search may not factorise large factors, or may examine only some of the divisors. If the search has skipped divisors,
+search can leave large factors unfactorised, or examine only some of the divisors. If the search has skipped divisors,
 the result does not claim to contain the nearest divisors.
 """
 
@@ -26,7 +26,7 @@ class Product(NamedTuple, Generic[AnyFactor]):
 
     Attributes:
         coefficient: the numeric factor.
-        factors: the factors. The factor of a square occurs twice.
+        factors: the factors. A factor that is squared occurs twice.
         divisor: the numeric divisor.
         divisors: the factors of the divisor, in the same form as `factors`.
     """
@@ -134,7 +134,7 @@ class NearDivisors(NamedTuple):
     Attributes:
         values: the largest divisor below the given number and the smallest divisor above it, in ascending order. A
             divisor that does not exist is left out.
-        are_nearest: whether the volume certainly has no divisors that are closer to the number.
+        are_nearest: whether it is certain that the volume has no divisors closer to the number.
     """
 
     values: list[int]
@@ -168,8 +168,8 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
 def list_divisors(number: int, most: int) -> list[int] | None:
     """Returns all divisors of a number, in any order; None if they cannot be listed.
 
-    The divisors cannot be listed if there are more than `most`, or if one of the factors that were found may not be
-    prime.
+    The divisors cannot be listed if there are more than `most`, or if it is not certain that all factors that were
+    found are prime.
 
     Args:
         number: the number, at least 1.

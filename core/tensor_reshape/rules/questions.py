@@ -13,7 +13,7 @@ Shape_co = TypeVar("Shape_co", bound="Sequence[AnyDim] | None", covariant=True)
 
 
 class Kind(Enum):
-    """The kind of an item of the requested shape, and therefore the origin of an output dimension.
+    """The kind of an item of the requested shape, which determines the origin of an output dimension.
 
     >>> result = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
     >>> [origin.kind.value for origin in result.origins]
@@ -81,8 +81,8 @@ class ShapeRequest(NamedTuple):
 
     Attributes:
         question: the query.
-        explain: whether a result contains the origins and the groups of its dims, and an error contains the values
-            that would be accepted.
+        explain: whether a result contains the origins and the groups of its dims, and whether an error contains the
+            values that would be accepted.
     """
 
     question: AnyQuestion
@@ -112,7 +112,7 @@ class Origin(NamedTuple):
 
 
 class DimGroup(NamedTuple):
-    """Neighbouring input dimensions, and the output dimensions that the reshape makes of them.
+    """Neighbouring input dimensions, and the output dimensions that they become.
 
     Attributes:
         data: the indices of the input dimensions. The range is empty if the input is a scalar.

@@ -1,6 +1,6 @@
 """Creates the errors for an invalid requested shape, and compares a known output with the expected shape.
 
-Each error about an item contains the wrong item, the whole target and the data shape.
+Each error about an item contains the invalid item, the whole target and the data shape.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tensor_reshape.rules.questions import AnyQuestion
 
 
 def reject_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
-    """Returns the error of a -1 in a target whose other items have the product 0."""
+    """Returns the error of an item that is -1, although the product of the other items is 0."""
     text = "it cannot be computed, because the product of the other items is 0"
     return reject_item(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
@@ -99,7 +99,7 @@ def check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
     """
     if len(expected) != len(output):
         raise reject_expected_rank(output, expected)
-    named: dict[str, int] = {}  # the value of the first dim with each name, because equal names have equal values
+    named: dict[str, int] = {}  # for each name, the value of its first dim, because equal names have equal values
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         symbol = find_symbol(want)
         is_within = find_bounds(want).holds(have) and (symbol is None or symbol.bounds.holds(have))

@@ -5,7 +5,7 @@ called a *length*, and it is an output dim even if its value is 0. An unknown it
 
 Only this module decides the meaning of a 0 or a -1. Solvers and explanations use the `Target` that `read_target`
 returns. The solvers do not read `special_zero`, and rule 1 only checks whether it is set. `Target.cancelled` describes
-the difference between Reshape-1 and the graph operations, so no other module decides which copies cancel.
+the difference between Reshape-1 and the graph operations, so no other module decides which copies are cancelled.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,7 +36,7 @@ class Target(NamedTuple, Generic[Item_co]):
         inferred: the index of the -1, or None if no item is -1.
         cancelled: the indices of the dims that rule 3 removes from both sides of its equation; see `_find_cancelled`.
         product: the product of the literal items.
-        may_copy: the indices of the unknown items that would copy if they were 0.
+        may_copy: the indices of the unknown items that would copy a data dim if they were 0.
         is_plain: whether every item is a number above 0, a copy, or the -1.
         copies_cancel: the value of `Operation.copies_cancel`.
         rejection: the error of a target that is wrong for all data, or None. The error is not raised while the target
@@ -157,8 +157,8 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise reject_item(Reason.INVALID_TARGET_VALUE, text, question, index)
     if not question.special_zero:
         return _LITERAL
-    # If the rank of the data is unknown, the data may have a dim at the index of this 0. A data shape without a dim at
-    # this index is rejected, so it does not affect the result.
+    # If the rank of the data is unknown, the data shape may have a dim at the same index as this item. A data shape
+    # without a dim at this index is rejected, so it does not affect the result.
     if question.data is not None and index >= len(question.data):
         rank = len(question.data)
         text = f"special_zero copies input dimension {index}, but the input has rank {rank}"

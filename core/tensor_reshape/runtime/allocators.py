@@ -25,8 +25,8 @@ _BLOCK_BYTES = 128 * 1024
 def keep_freed_memory() -> bool:
     """Makes glibc keep the memory of large messages for later messages, in the whole process.
 
-    By default, glibc often returns large freed buffers to the system. Mapping and clearing a new buffer takes longer
-    than using it. This function raises the thresholds of glibc (`mallopt`) and lets threads share arenas. The function
+    By default, glibc often returns large freed buffers to the system. A new buffer takes longer to map and clear than
+    to use. This function raises the thresholds of glibc (`mallopt`) and lets threads share arenas. The function
     `release_freed_memory` returns the memory to the system.
 
     Returns:
@@ -42,7 +42,9 @@ def keep_freed_memory() -> bool:
 
 
 def release_freed_memory() -> bool:
-    """Returns the memory that `keep_freed_memory` keeps to the system; False if the C library cannot do so.
+    """Releases the memory that glibc has kept because of `keep_freed_memory`.
+
+    The function returns False if the C library cannot release memory.
 
     `malloc_trim` returns the free memory at the end of the main arena. In every other arena, `malloc_trim` keeps up to
     64 MiB of free memory at the end. glibc returns this memory if a thread of the arena frees a large block while the

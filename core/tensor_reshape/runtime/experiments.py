@@ -1,4 +1,4 @@
-"""Decides whether a server may change the experiments of gRPC's core, which depends on the release of grpcio.
+"""Decides by the release of grpcio whether a server may change the experiments of gRPC's core.
 
 - gRPC's core reads the environment variable `GRPC_EXPERIMENTS` once, when grpc is imported. This module does not import
   grpc, so that a server can set the variable first.

@@ -33,7 +33,7 @@ def build_getters(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str
 
 
 def describe_missing(user: str, extra: str, error: ImportError) -> str:
-    """Returns a text that says why `user` needs an extra, and the command that installs the extra."""
+    """Returns a text with the reason why `user` needs an extra, and with the command that installs this extra."""
     return f"{user} needs the extra {extra}, because {error.name} is missing: {advise_install(extra)}"
 
 

@@ -1,4 +1,4 @@
-"""Compares the installed packages with the requirements of tensor-reshape, without importing them."""
+"""Compares the installed packages with the requirements of tensor-reshape, without importing the packages."""
 
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -42,7 +42,7 @@ def _list_requirements(package: str) -> list[str]:
 
 
 def _is_allowed(installed: str, requirement: str, operators: tuple[str, ...]) -> bool:
-    """Whether a version is within the bounds of a requirement. Only bounds with one of the operators are checked."""
+    """Whether a version is within those bounds of a requirement that have one of the `operators`."""
     release = _read_release(installed)
     return all(
         release >= _read_release(bound) if operator == ">=" else release < _read_release(bound)

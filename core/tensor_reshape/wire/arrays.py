@@ -100,7 +100,7 @@ def _list_shifts(data_type: DataType) -> list[int]:
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    # Looking up a type name is unambiguous, because no name exists in both numpy and ml_dtypes.
+    # A type name is unambiguous, because numpy and ml_dtypes have no type names in common.
     data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
     for data_type in DataType
     if data_type.numpy_name
@@ -134,8 +134,8 @@ def view_array(array: Array, field: str) -> TensorView:
     """Returns an array as a tensor. The elements are copied if their layout in memory has gaps or negative strides.
 
     A transposed or broadcast array keeps its layout. Repeated elements of a broadcast array are sent once, so the
-    message is never larger than with a dense tensor. An array of a packed type becomes dense, because tensors of packed
-    types cannot have strides.
+    message is never larger than the message of a dense tensor. An array of a packed type becomes dense, because tensors
+    of packed types cannot have strides.
 
     Raises:
         InvalidRequestError: the reason is DATA_TYPE_UNSUPPORTED.
@@ -192,7 +192,7 @@ def view_bytes(array: Array) -> Bytes:
 def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
     """Returns the strides of a tensor in bytes; None if the tensor is dense.
 
-    The stride of a dim of 1 becomes 0, because it has no effect, and may be too large for numpy.
+    The stride of a dim of 1 becomes 0, because this stride has no effect, but may be too large for numpy.
     """
     if tensor.strides is None or 0 in tensor.dims:
         return None

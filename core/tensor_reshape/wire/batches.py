@@ -198,7 +198,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
-    """Splits a message with the generated class, because it contains a protobuf group or is malformed."""
+    """Uses the generated class to split a message that contains a protobuf group or is malformed."""
     if len(raw) > MAX_HEADER_BYTES:
         text = "the message is not a batch, or contains a group and is above 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)

@@ -32,7 +32,7 @@ def decode_dims(shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
 
     Args:
         shape: the message.
-        path: the path of the list of dims in errors, which ends with `dims`.
+        path: the path of the list of dims, for errors. The path ends with `dims`.
 
     Raises:
         InvalidRequestError: the reason is PARTIAL_DIM_INVALID, or DIM_UNKNOWN if a dim is of an unknown kind.
@@ -45,10 +45,10 @@ def decode_dims(shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
 
 
 def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
-    """Reads a shape of a request, after checking that its rank is not above the limit of all operations.
+    """Reads a shape of a request. A rank above MAX_RANK is rejected before the dims are read.
 
     Raises:
-        InvalidRequestError: the reason is RANK_UNSUPPORTED, or one of those of `decode_dims`.
+        InvalidRequestError: the reason is RANK_UNSUPPORTED, or a reason of `decode_dims`.
         LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) > MAX_RANK:
@@ -127,7 +127,7 @@ def _list_numbers(dims: Sequence[AnyDim]) -> list[int]:
 def _write_partial(
     message: tensor_pb2.Shape | reshape_pb2.TargetShape, indices: Iterable[int], dims: Sequence[AnyDim]
 ) -> None:
-    """Writes the entries of `partial` for the dims at these indices, which are not numbers."""
+    """Writes an entry of `partial` for each dim at these indices, because these dims are not numbers."""
     for index in indices:
         entry, dim = message.partial.add(index=index), dims[index]
         if isinstance(dim, Dim):
@@ -143,8 +143,8 @@ def _write_dim(entry: tensor_pb2.PartialDim, dim: Dim) -> None:
     if symbol is None:
         _write_expression(entry.expression, dim.expression, dim.bounds)
     else:
-        # The message has only one field for bounds, so the encoder sends the intersection of the bounds of the dim and
-        # of its symbol.
+        # The message has only one field for bounds, so the encoder intersects the bounds of the dim with the bounds of
+        # its symbol.
         _write_symbol(entry.symbol, Symbol(symbol.name, dim.bounds.meet(symbol.bounds)))
 
 
@@ -205,7 +205,7 @@ def _decode_partial(
 
 
 def _reject_index(entry: tensor_pb2.PartialDim, field: str, last: int, rank: int) -> InvalidRequestError:
-    """Returns the error for an entry of `partial` whose index is absent, too large, or not above the last index."""
+    """Returns the error for an entry of `partial` whose index is absent, too large, or not above the previous index."""
     if not entry.HasField("index"):
         return InvalidRequestError.of(Reason.FIELD_MISSING, f"{field} is required", field)
     index = entry.index

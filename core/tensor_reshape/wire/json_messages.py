@@ -1,7 +1,7 @@
 """Reads and writes protobuf messages as JSON, for the service, the SDK, the command line and the conformance suite.
 
 - A reader accepts field names in lowerCamelCase or as in the proto file, and 64-bit numbers as numbers or as text. It
-  rejects duplicate names and unknown names. Its errors contain the position or the field of the wrong value.
+  rejects duplicate names and unknown names. Its errors contain the position or the field of the invalid value.
 - `describe_message` writes 64-bit numbers as numbers, because integers are exact in Python and in most JSON files.
   `write_message` writes 64-bit numbers as text, because protobuf's JSON mapping demands it for JavaScript, which cannot
   represent all of them.
@@ -29,7 +29,7 @@ _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
 _ENUM = re.compile(r"^Invalid enum value .* for enum type ([\w.]+)$")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _NUMBER = re.compile(r"NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long, while no other thread runs
+_BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long and block all other threads
 _PADDINGS = (("",), (), ("", "=="), ("", "="))  # the allowed endings, by the number of characters modulo 4
 _LONG_TYPES = frozenset({FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64})
 
@@ -46,7 +46,7 @@ class _Check(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """The checks that `check_values` makes in addition to those of types.
+    """The checks that `check_values` makes in addition to the type checks.
 
     Attributes:
         max_entries: the maximum number of entries of a list or an object.
@@ -61,7 +61,7 @@ _DEFAULT_CHECKS = Checks()
 
 
 class _Field(NamedTuple):
-    """The form of a field. It has a container for several values, and a message type or a check for each value."""
+    """The form of a field. A field with several values has a container. Each value has a message type or a check."""
 
     number: int
     container: type[list[Any] | dict[Any, Any]] | None
@@ -121,7 +121,7 @@ def read_message(
         text, field = _explain(str(error), cast("Descriptor", kind.DESCRIPTOR))
         field = f"{path}.{field}".strip(".")
         raise reject_json(f"{field or 'the body'}: {text}", field) from None
-    # Some releases of protobuf raise other exceptions, for example for half of a surrogate pair in a key.
+    # Some releases of protobuf raise other exceptions, for example for an unpaired surrogate in a key.
     except (TypeError, AttributeError, OverflowError, SystemError):
         problem = f"{path or 'the body'} contains a number that is too large, invalid text, or a value of a wrong type"
         raise reject_json(problem, path) from None
@@ -131,7 +131,8 @@ def check_values(value: object, kind: Descriptor, path: str = "", checks: Checks
     """Checks the types of the values of a message. Unknown names are left to the parser.
 
     protobuf would read an empty list as an empty message, drop characters of invalid base64, and take the lower bits of
-    a number as an enum value. Its other error messages would contain the texts of Python exceptions.
+    a number as an enum value. For other invalid values, protobuf's error messages would contain the texts of Python
+    exceptions.
 
     Raises:
         InvalidRequestError: the reason is MESSAGE_MALFORMED.
@@ -218,12 +219,12 @@ def _is_number(value: object) -> bool:
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is text without half of a surrogate pair."""
+    """Whether a value is text without unpaired surrogates."""
     if not isinstance(value, str):
         return False
     try:
         value.encode()
-    except UnicodeEncodeError:  # the text contains half of a surrogate pair
+    except UnicodeEncodeError:  # the text contains an unpaired surrogate
         return False
     return True
 
@@ -295,7 +296,7 @@ def _check_names(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def _explain(text: str, root: Descriptor) -> tuple[str, str]:
-    """Splits an error text of protobuf into an explanation without field names and the path of the wrong value.
+    """Splits an error text of protobuf into an explanation without field names, and the path of the invalid value.
 
     Some texts of protobuf contain the full path of the value, which begins with the message `root`. Other texts contain
     only the names of the fields around the value, so the returned path consists of these names without list indices.
@@ -310,7 +311,7 @@ def _explain(text: str, root: Descriptor) -> tuple[str, str]:
 
 
 def _list_names(root: Descriptor, enum: str) -> list[str]:
-    """Returns the names of an enum of the same package, without the name for no value."""
+    """Returns the names of the values of an enum in the same package, except the name of the value 0."""
     values = root.file.pool.FindEnumTypeByName(enum).values
     return [value.name for value in values if value.number]
 

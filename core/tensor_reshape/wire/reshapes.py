@@ -160,8 +160,8 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
     """Returns the items of a shape tensor.
 
     Raises:
-        InvalidRequestError: the reason is SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or one of
-            those of `check_dims` and `check_layout`.
+        InvalidRequestError: the reason is SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or a
+            reason of `check_dims` or `check_layout`.
         LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     check_shape_data_type(operation, shape.data_type)
@@ -172,7 +172,7 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
     """Returns the items of a shape tensor without checking its data type.
 
     Raises:
-        InvalidRequestError: the reason is one of those of `read_target`, except SHAPE_DATA_TYPE_UNSUPPORTED.
+        InvalidRequestError: the reason is any reason of `read_target` except SHAPE_DATA_TYPE_UNSUPPORTED.
         LimitError: the reason is RANK_LIMIT_EXCEEDED.
     """
     if len(shape.dims) != 1:
@@ -204,12 +204,13 @@ def encode_response_header(data_type: DataType, dims: Sequence[int], payload_byt
     The length of the header is a multiple of 8. If a client receives the response at an aligned address, the elements
     are therefore also at an aligned address.
     """
-    # To lengthen the header, the encoder pads the varint of the shortest dim to at most 9 bytes, and then the varint of
-    # the length of the dims. All protobuf readers accept such padding. Longer varints are not safe, because protobufjs
-    # misreads a 32-bit number of more than 5 bytes, and protobuf-java reads a 64-bit number of 10 bytes as negative. At
-    # most 7 bytes of padding are needed, and the shortest dim of any tensor is below 2^35, so its varint takes at most
-    # 5 bytes. At least 4 bytes of padding therefore fit into this varint, and the varint of the length takes at most 4
-    # bytes. If a tensor has no dims, the padding extends the varint of the message length to 3 bytes.
+    # To lengthen the header, the encoder first pads the varint of the shortest dim to at most 9 bytes. Any further
+    # padding goes into the varint that contains the length of the dims. All protobuf readers accept such padding.
+    # Longer varints are not safe, because protobufjs misreads a 32-bit number of more than 5 bytes, and protobuf-java
+    # reads a 64-bit number of 10 bytes as negative. At most 7 bytes of padding are needed, and the shortest dim of any
+    # tensor is below 2^35, so its varint takes at most 5 bytes. At least 4 bytes of padding therefore fit into this
+    # varint, so the varint of the length has at most 4 bytes. If a tensor has no dims, the padding extends the varint
+    # of the message length to 3 bytes.
     kind = _DATA_TYPE_TAG + encode_varint(data_type)
     numbers = [encode_varint(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_varint(payload_bytes)
@@ -318,7 +319,7 @@ class Chunk(NamedTuple):
 
 
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the encoded message of a stream that begins a tensor.
+    """Returns the encoded message with which a stream begins a tensor.
 
     Args:
         call: the query and the data.
@@ -406,7 +407,7 @@ def find_chunk(raw: bytes) -> Chunk | None:
 
 
 def _read_offset(varint: bytes) -> int:
-    """Returns the offset in a varint; -1 if the varint has more than 9 bytes, or more bytes than necessary."""
+    """Returns the offset that a varint encodes; -1 if the varint has more than 9 bytes, or unnecessary bytes."""
     if len(varint) > _MAX_OFFSET_BYTES or varint.endswith(b"\0"):
         return -1
     return sum((byte & 0x7F) << (7 * index) for index, byte in enumerate(varint))

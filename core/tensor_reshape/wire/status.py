@@ -88,7 +88,7 @@ def encode_rejection(error: ReshapeError) -> Status:
         details.append(RetryInfo(retry_delay=delay))
         pushback = ((PUSHBACK_KEY, str(milliseconds)),)
     elif isinstance(error, LimitError):
-        pushback = ((PUSHBACK_KEY, _NEVER),)  # a retry policy sees only the code, and a busy server has the same code
+        pushback = ((PUSHBACK_KEY, _NEVER),)  # a retry policy sees only the status code, which a busy server also sends
     message = StatusMessage(code=Code.Value(code), message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 

@@ -121,8 +121,8 @@ def _solve_empty(case: ValueCase, unknown: set[int], copies: Mapping[int, int | 
     """Solves the case in which no item is -1, and a data dim and an output dim are 0.
 
     Both volumes are then 0 for all values of the other dims. For example, in [N, 4] -> [M, 2], N and M are both 0 in
-    this case. A variable can be 0 if its range contains 0. A variable can have another value if both the data and the
-    output have another dim that can be 0.
+    this case. A variable can be 0 if its range contains 0. A variable can have a value other than 0 if both the data
+    and the output have a dim of another variable that can be 0.
 
     See the lemma empty-dims in `verification/lemmas.py`.
 
@@ -179,7 +179,7 @@ def _solve_cancelled_zeros(case: ValueCase, inferred: int) -> Solution | None:
     M, 6] -> [?, ?, -1] with special_zero, whose output items are called u, v and x here. If u and v are lengths, the
     equation is N * M * 6 = u * v * x. If u copies N and N is 0, the equation is M * 6 = v * x. If v also copies M and M
     is 0, the equation is 6 = x. Each subset of the items that may copy a 0 is a separate case. The graph operations
-    reject a -1 next to a copied dim of 0, so they have no such cases.
+    reject an item -1 if a copied dim is 0, so they have no such cases.
 
     See the lemma copies-leave in `verification/lemmas.py`.
     """
@@ -225,8 +225,8 @@ def _solve_inferred_zero(case: ValueCase, unknown: int, ranges: Sequence[Range])
     See the lemma inferred-zero in `verification/lemmas.py`.
     """
     equation = case.equation
-    # If the expected shape gives the -1 the name of another item, the variable of the -1 is a factor of the output
-    # twice. In that case, the -1 divides itself, so it cannot be 0.
+    # If the expected shape gives the -1 the name of another item, the variable of the -1 occurs twice as a factor of
+    # the output. In that case, the -1 divides itself, so it cannot be 0.
     positive = set(equation.divisors) - {unknown}
     sources = {key for key in equation.factors if ranges[key].min == 0 and key not in positive}
     if (

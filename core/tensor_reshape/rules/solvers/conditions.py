@@ -32,9 +32,9 @@ class Conditions(NamedTuple):
 
     Attributes:
         listed: the conditions.
-        sufficient: whether values that satisfy the conditions always belong to an accepted instance, if the unknown
-            items have suitable values.
-        contradict: whether no instance satisfies all conditions.
+        sufficient: whether all values that satisfy the conditions belong to an accepted instance, after suitable values
+            are chosen for the unknown items.
+        contradict: whether the conditions contradict each other, so that no instance satisfies all of them.
         has_unknown: whether the target has unknown items.
     """
 
@@ -106,7 +106,7 @@ def _is_implied(remainder: Product[int], free: Container[int | None]) -> bool:
 
 
 def _find_volume_rule(target: Target[AnyDim]) -> tuple[int, str]:
-    """Returns the rule that requires equal volumes, and the item of the query at fault if the volumes differ."""
+    """Returns the rule that requires equal volumes, and the part of the query that breaks it if the volumes differ."""
     return (4, "shape") if target.inferred is None else (3, f"shape[{target.inferred}]")
 
 
@@ -145,15 +145,15 @@ def _declare_steps(facts: Facts, system: System) -> None:
 
 
 def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomial, _Want]]:
-    """Returns the output dims for which a value or bounds are expected, with this value or these bounds, by index."""
+    """Returns a mapping from indices to output dims with the values or bounds that the caller expects of these dims."""
     wants: dict[int, tuple[Monomial, _Want]] = {}
     for index, (monomial, want) in enumerate(zip(system.output, question.expected or (), strict=False)):
         if want is None:
             continue
         bounds, exact = find_bounds(want), None
         if isinstance(want, Dim) and want.expression is not None:
-            # The bounds of a name are declared, but a product of names only has to be an integer within its bounds. So
-            # the product must not narrow the declared ranges of its names.
+            # The bounds of a name are declared, but the only requirement for a product of names is that it is an
+            # integer within its bounds. So the product must not narrow the declared ranges of its names.
             divisor = want.expression.divisor
             named = Dim(ANY, want.expression._replace(divisor=1)) if want.is_product else want
             exact = system.add_monomial(named, f"expected_shape.dims[{index}]").product
@@ -166,7 +166,7 @@ def _list_wants(question: AnyQuestion, system: System) -> dict[int, tuple[Monomi
 
 
 def _is_limited(system: System, target: Target[AnyDim], index: int, wanted: tuple[Monomial, _Want]) -> bool:
-    """Whether the expectation for an item cannot be expressed by conditions, if the target has an unknown item.
+    """Whether conditions cannot express what the caller expects of an item, in a target with unknown items.
 
     Conditions can express the expectation that an unknown item has a value above 0. To have the value 0, the unknown
     item must be a copy, or be the only -1 of the target.
@@ -177,7 +177,7 @@ def _is_limited(system: System, target: Target[AnyDim], index: int, wanted: tupl
 
 
 def _start_facts(system: System, target: Target[AnyDim]) -> Facts:
-    """Returns facts with the requirement that no factor of the divisor of a -1 is 0."""
+    """Creates the facts of a query. If an item is -1, the facts require that no factor of its divisor is 0."""
     facts = Facts(system.ranges, partial(_name_variables, system, target))
     for index, monomial in enumerate(() if target.inferred is None else system.output):
         if index != target.inferred and index not in target.cancelled and target.kinds[index] is not Kind.UNKNOWN:
@@ -251,7 +251,7 @@ def list_single_conditions(data: Sequence[AnyDim], target: Target[AnyDim], step:
 
 
 def list_frozen_condition(data: Sequence[AnyDim], value: int) -> Conditions:
-    """Returns the condition that the only dim of `data` that is not a number has the given value."""
+    """Returns the condition that gives a value to the only dim of `data` that is not a number."""
     (index,) = [index for index, dim in enumerate(data) if not isinstance(dim, int)]
     frozen = Condition(EQUAL, _name_single(data, index), Expression(value, ()), rule=4, item="shape")
     return Conditions((frozen,), sufficient=True)

@@ -280,9 +280,9 @@ class System:
             self.ranges[key] = stepped
 
     def _name_variables(self, symbols: Sequence[Symbol], path: str) -> tuple[tuple[int, ...], int, int]:
-        """Returns variables, `above` and `below`.
+        """Returns variables, and the numbers `above` and `below`.
 
-        The product of the symbols is that of the variables times `above / below`.
+        The product of the symbols is equal to the product of the variables times `above / below`.
         """
         keys, above, below = list[int](), 1, 1
         for symbol in symbols:
@@ -292,7 +292,10 @@ class System:
         return tuple(keys), above, below
 
     def _name_variable(self, symbol: Symbol, path: str) -> tuple[int, int, int]:
-        """Returns the key of a variable, `above` and `below`. The symbol is `above / below` times this variable."""
+        """Returns the key of a variable, and the numbers `above` and `below`.
+
+        The symbol is equal to this variable times `above / below`.
+        """
         factor, base, least = read_multiple(symbol.name)
         low, high = symbol.bounds
         key, own = self._keys.get(base, (None, factor))
@@ -307,7 +310,7 @@ class System:
 
 
 def name_product(product: Product[int], symbols: Mapping[int, Symbol]) -> Expression | None:
-    """Returns a product of variables with their names; None if a variable has no name, or a number is too large."""
+    """Returns a product of symbols instead of variables; None if a variable has no symbol, or a number is too large."""
     if not symbols.keys() >= {*product.factors, *product.divisors}:
         return None
     return make_legal_expression(*product.map_factors(symbols.__getitem__))

@@ -78,9 +78,9 @@ class Implied(NamedTuple):
         positive: the variables that must be at least 1, because a condition compares their product with a product above
             0.
         multiples: pairs of a number and variables. The product of the variables is a multiple of the number, because a
-            condition says that it equals another product with this factor.
-        exceptions: for each relation of two products, a set of variables for each condition with this relation. If one
-            of these variables is 0, the condition does not apply.
+            condition says that this product equals another product with the number as a factor.
+        exceptions: lists of sets of variables, by the relation of two products. Each set belongs to one condition with
+            this relation. If a variable of the set is 0, the condition does not apply.
     """
 
     known: set[int]
@@ -212,7 +212,7 @@ class Facts:
 
         Args:
             ranges: the declared range of each variable, by its key.
-            find_symbols: the function that returns the symbols of the variables that a condition may contain, by key.
+            find_symbols: the function that returns the symbol of each variable that a condition may contain, by key.
         """
         self.complete = True
         self._declared = ranges
@@ -300,7 +300,7 @@ class Facts:
         ]
 
     def _is_sure(self, found: Found) -> bool:
-        """Whether an equality always holds. Its variables are then 0 or 1, and it applies only if none of them is 0."""
+        """Whether an equality always holds, because it applies only if each of its variables is 1."""
         (coefficient, factors, divisor, divisors), shared = found.quotient, found.shared
         is_equality = found.kind is EQUAL and coefficient == divisor
         return is_equality and all(key in shared and self._ranges[key].max == 1 for key in (*factors, *divisors))
@@ -445,7 +445,7 @@ class Facts:
         (left,), (right,) = self._vanish(quotient.factors), self._vanish(quotient.divisors)
         if _CONTRADICTION in (left, right):
             return [_CONTRADICTION]
-        # If the variables of one product that may be 0 are also factors of the other product, one condition is
+        # If every variable that may be 0 in one product is also a factor of the other product, one condition is
         # sufficient.
         if set(left.quotient.factors) <= set(right.quotient.factors):
             return [left]

@@ -13,9 +13,9 @@ within its budget.
 
 Termination: clipping visits the variables at most _CLIP_ROUNDS times, and each branch of the search fixes one variable.
 
-Budget: a round of clipping costs two steps, plus two steps for each variable. The power of a variable costs two steps
-for each of its factors, because its numbers are longer. For example, x^3 costs six steps. Trying a value costs one
-step, plus the steps of the rounds of clipping that follow. The budget therefore limits the work of any query.
+Budget: a round of clipping costs two steps, plus two steps for each variable. A power of a variable costs two steps for
+each factor, because powers have longer numbers. For example, x^3 costs six steps. Each tried value costs one step, plus
+the steps of the clipping rounds that follow. The budget therefore limits the work of any query.
 
 An open variable (see `solvers.equations`) has no upper bound. The upper end of an open range cannot move, and an open
 variable does not bound other variables. If both sides have an open variable, the products can be equal for any values
@@ -38,7 +38,7 @@ search would use up the budget before it moved an end.
 """
 
 _CLIP_ROUNDS = 8  # most ranges do not change after two or three rounds
-_QUOTIENT = -1  # the key of every quotient, because a quotient is not a variable of the query
+_QUOTIENT = -1  # every quotient has this key, because a quotient is not a variable of the query
 
 
 class Factor(NamedTuple):
@@ -302,8 +302,8 @@ def _clip_side(side: Side, other: Side) -> Side | None:
         return side if _can_reach(side.constant, other) else None
     least, (greatest, unbounded) = side.find_least(), side.find_greatest()
     floor, (ceiling, open_ceiling) = other.find_least(), other.find_greatest()
-    # The constants have no common divisor, so the constant of `other` divides the product of the variables of `side`.
-    # If there is only one variable, its value is a multiple of that constant.
+    # The constants have no common divisor, so the variables of `side` have a product that is a multiple of
+    # `other.constant`. If there is only one variable, its value is a multiple of that constant.
     step = other.constant if len(side.factors) == 1 and side.factors[0].power == 1 else 1
     constant, factors, known = side.constant, [], side.known
     for factor in side.factors:
@@ -313,8 +313,8 @@ def _clip_side(side: Side, other: Side) -> Side | None:
         # other factors.
         if not open_ceiling:
             high = min(high, find_root(ceiling // (least // low**power), power))
-        # A lower bound of the factor is the smallest product of the other side, divided by the largest values of all
-        # other factors, if all these values have an upper bound.
+        # If all other factors have an upper bound, a lower bound of the factor is the smallest product of the other
+        # side, divided by the largest values of these factors.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
             low = max(low, find_root_above(-(-floor // rest), power))
@@ -333,11 +333,11 @@ def _clip_side(side: Side, other: Side) -> Side | None:
 
 
 def _clip_quotients(sides: tuple[Side, Side], budget: StepBudget) -> tuple[Side, Side] | None:
-    """Clips each side to the exact range of the quotient of the other side and this side's constant.
+    """Clips each side to the exact range of a quotient, which is the other side divided by this side's constant.
 
     The constant divides the product of the variables of the other side, and `bound_quotient` bounds the quotient. The
-    quotients are bounded only once and not in each round of clipping, because bounding them costs as many steps as
-    dozens of rounds and would not help a search.
+    quotients are bounded only once and not in each round of clipping, because their bounds cost as many steps as dozens
+    of rounds and would not help a search.
     """
     for _ in sides:
         side, other = sides

@@ -9,9 +9,9 @@ at most 20. The simple bound 20 * 20 / 98 would allow x = 4. The split 7 * 14 al
 and 20 / 14 are rounded down, and no other split allows more.
 
 Invariants: the splits of a constant are not listed one by one. Several splits may have the same product of divisors for
-the first variables. Only the smallest and the largest product of the quotients of these splits are kept. The number of
-steps is computed before the splits are examined, so a query that would need too many steps costs almost no steps and is
-left to the general search.
+the first variables. For these splits, only the smallest and the largest product of quotients are kept. The number of
+steps is computed before the splits are examined. If this number is too high, the query is left to the general search,
+and has cost almost no steps.
 """
 
 from collections.abc import Sequence
