@@ -78,12 +78,12 @@ def serve(*, check_config: bool, **values: Any) -> None:
 
 
 def _choose_failure(faults: Sequence[ConfigError]) -> type[click.ClickException]:
-    """Returns the class of the error to raise, which determines the exit code. A wrong setting is a usage error."""
+    """Returns the class of the error to raise. The class determines the exit code. A wrong setting is a usage error."""
     return click.UsageError if any(isinstance(fault, SettingsError) for fault in faults) else click.ClickException
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Prints each fault on its own line, and exits with the status with which the server itself would fail to start.
+    """Prints each fault on its own line, and exits with the status of a server that cannot start for this reason.
 
     If nothing is wrong, prints that the configuration is valid.
     """
@@ -109,9 +109,8 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
     A fault may be yielded twice.
 
     - Each file and address is checked separately, so one fault does not hide another fault.
-    - The check also creates a whole server on a spare address, without starting the server. Creating the server finds
-      further faults, for example a method in the authorization file that does not exist. The check reports only the
-      first fault that creating the server finds.
+    - The check also creates a whole server on a spare address, but does not start it. If this server cannot be created,
+      the check reports only the first reason, for example an unknown method in the authorization file.
     - For a moment, the check binds all configured addresses at the same time. If another server already listens on an
       address, the check reports a fault.
     - The check leaves no files or sockets, and clients cannot connect during the check.
@@ -162,7 +161,8 @@ def _prepare_libraries(values: Mapping[str, Any]) -> None:
 
     - One variable selects the I/O engine of gRPC's core.
     - The log of gRPC's core is off by default, because its lines have another format and clients can cause any number
-      of lines. In addition, a thread of gRPC that writes a log line waits if the program that reads the log is slow.
+      of lines. In addition, if the program that reads the log is slow, a thread of gRPC waits while it writes a log
+      line.
     - numpy's linear algebra uses one thread instead of one thread for each processor, because the server does not need
       linear algebra.
     """

@@ -115,7 +115,7 @@ class Setting:
         ignores_case: whether users may also write the valid words in capitals.
         metavar: the placeholder for a value in `--help`. If it is empty, `--help` shows the default placeholder of the
             type.
-        system_default: a description of the default, if the default depends on the system. Otherwise an empty text.
+        system_default: a description of the default if the default depends on the system, and otherwise an empty text.
         has_auto: whether users may write the word `AUTO` instead of a number, so that the server chooses the number.
     """
 
@@ -176,7 +176,7 @@ def list_settings(declaring: type) -> tuple[Setting, ...]:
     settings = []
     for one in fields(declaring):
         # For types such as tuple[str, ...] and Path | None, `get_args` returns the type of a single value. For types
-        # such as int, it returns nothing.
+        # such as int, `get_args` returns an empty tuple.
         (kind, *_) = [part for part in get_args(one.type) if part not in {..., NoneType}] or [one.type]
         is_repeatable = isinstance(one.default, tuple)
         settings.append(
@@ -189,7 +189,7 @@ def list_settings(declaring: type) -> tuple[Setting, ...]:
 class ServingSettings:
     """The settings for addresses, processes and shutdown."""
 
-    # By default, the server only listens on loopback, because an operator must decide to serve a network.
+    # By default, the server listens only on loopback. To serve a network, an operator must change this setting.
     listen: tuple[str, ...] = declare(
         "Address that serves calls: host:port (port 0 = any free port) or unix:PATH. You can repeat the option. In "
         "the environment variable, separate addresses by spaces.",
@@ -229,8 +229,8 @@ class ServingSettings:
         has_auto=True,
     )
 
-    # Docker kills a container 10 s after the stop signal. This time has to suffice for the drain period, the grace
-    # period, and one second in which clients disconnect.
+    # Docker kills a container 10 s after the stop signal. The drain period, the grace period, and one second in which
+    # clients disconnect must fit into this time.
     drain_seconds: float = declare(
         "Seconds to report NOT_SERVING before the server stops accepting calls.",
         default=0.5,
@@ -435,7 +435,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
     def shares(self) -> int:
         """The number of shares into which the memory budget is divided.
 
-        A worker gets two, and the process for HTTP gets one. A server without addresses for gRPC has no workers.
+        A worker gets two shares, and the process for HTTP gets one share. A server without addresses for gRPC has no
+        workers.
         """
         return count_shares(self.workers if self.listen else 0, has_http=self.http_listen is not None)
 

@@ -173,7 +173,7 @@ def find_needed_memory(config: Config) -> int:
 
 
 def _fit_config(settings: Mapping[str, Any], max_message_bytes: int | None) -> Config:
-    """Returns the configuration, whose memory limits fit the memory of the system unless they are configured."""
+    """Returns the configuration. Memory limits that are not configured get values that fit the system's memory."""
     if settings["memory_budget_bytes"] is None:
         has_http = settings["http_listen"] is not None
         workers = settings["workers"] if settings["listen"] else 0

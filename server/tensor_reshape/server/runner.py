@@ -136,11 +136,11 @@ class Runner:
         return None if self._health_port is None else self._health_port.address
 
     def beat(self, send: Callable[[], None]) -> None:
-        """Makes the server call `send` about twice a second while it works. Call this method before `start`.
+        """Makes the server call `send` about twice a second, as long as the server works.
 
-        Such a heartbeat is only sent if the receiving thread has completed an iteration of its loop since the last
-        check. The receiving thread completes at least one iteration per second, whatever clients do. Clients therefore
-        cannot stop the heartbeats of a working server.
+        Call this method before `start`. The server sends such a heartbeat only if the receiving thread has completed an
+        iteration of its loop since the last check. The receiving thread completes at least one iteration per second,
+        whatever clients do. Clients therefore cannot stop the heartbeats of a working server.
         """
         last: int | None = None
 

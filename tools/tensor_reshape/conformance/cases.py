@@ -80,7 +80,7 @@ def list_cases(sizes: Collection[str], rules: Collection[str] = RULES) -> list[C
     return [
         case
         for path in paths
-        if path.exists()  # a size may have no cases for some rules
+        if path.exists()  # a part of the suite may have no cases for some rules
         for line in path.read_text(encoding="utf-8").splitlines()
         for case in split_line(json.loads(line))
     ]

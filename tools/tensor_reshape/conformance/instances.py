@@ -119,12 +119,12 @@ def list_instances(question: AnyQuestion) -> Iterator[Instance]:
 
 
 def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
-    """Yields candidates, which are values for the unknown dims of a query, with whether the rules accept these values.
+    """Yields candidates, each with a flag that is True if the rules accept it.
 
-    The values have the same names as in conditions. A dim without a name is named after its position, for example
-    `data[0]`. Candidates are left out if an expression in the query would not be a whole number, or if a dim of the
-    input or output would be too large. The values directly outside the bounds of a dim are also tried for the other
-    dims, because a condition may have its limit there.
+    A candidate is a set of values for the unknown dims of a query. The values have the same names as in conditions. A
+    dim without a name is named after its position, for example `data[0]`. Candidates are left out if an expression in
+    the query would not be a whole number, or if a dim of the input or output would be too large. The values directly
+    outside the bounds of a dim are also tried for the other dims, because a condition may have its limit there.
     """
     outside = {end for dim in _list_dims(question) for end in _list_outside(find_bounds(dim))}
     search = _InstanceSearch(sorted({*_list_hints(question), *outside}))
@@ -138,7 +138,7 @@ def list_candidates(question: AnyQuestion) -> Iterator[Candidate]:
 
 
 def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapping[str, int]]:
-    """Yields values for the unknown dims of a query that are taken from the chosen numbers and that the rules accept.
+    """Yields values for the unknown dims of a query. The rules accept the values, which come from `chosen`.
 
     The search also tries products and quotients of a chosen number and a number in the query. If many dims are unknown,
     only the first few values are tried for each of them, so that the search is short.
@@ -164,7 +164,7 @@ def list_accepted(question: AnyQuestion, chosen: Sequence[int]) -> Iterator[Mapp
 
 
 def _choose_values(question: AnyQuestion, search: _InstanceSearch, most: int) -> Iterator[AnyQuestion]:
-    """Yields the query with numbers for its unknown values. For each of them, uses at most `most` numbers."""
+    """Yields the query with numbers for its unknown values. Uses at most `most` numbers for each value."""
     alternatives = next(_list_alternatives(question, search), None)
     if alternatives is None:
         yield question
@@ -216,7 +216,7 @@ def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
 
 
 def _list_ranked(question: AnyQuestion) -> Iterator[AnyQuestion]:
-    """Yields the query with each rank that is tried for its shapes of unknown rank."""
+    """Yields the query once for each choice of ranks that is tried for its shapes of unknown rank."""
     expected = question.expected
     lengths = _RANKS if expected is None else range(len(expected), len(expected) + 1)
     datas = [question.data] if question.data is not None else [(None,) * rank for rank in _RANKS]
@@ -335,7 +335,7 @@ def _map_dims(question: AnyQuestion, change: Callable[[AnyDim], AnyDim]) -> AnyQ
 
 
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
-    """Yields values for an unknown dim with which an output dim may be equal to a bound of `part`."""
+    """Yields values for an unknown dim. Such a value may make an output dim equal to a bound of `part`."""
     ends = {max(find_bounds(dim).min, 1) for dim in _list_dims(question)}
     volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
     ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}

@@ -10,13 +10,13 @@ has caused the first failure. The next process then gets fewer queries.
 
 Invariants:
 
-- Each case always gets exactly one reply. A failure is the reply to a case only if the program has failed while this
-  case was its only query, or if the run has ended early.
+- Each case always gets exactly one reply. A failure becomes the reply to a case only in two situations. Either this
+  case was the only query of the program when it failed, or the run has ended early.
 - If a program fails on every query, the run ends early. After several failures in a row, the runner sends a query that
   the program has answered before. If the program does not answer this query again, its last failure is the reply to all
   remaining cases. If the program has never answered any query, the runner raises a ProgramError. The runner also raises
-  a ProgramError if the program does not answer when it gets all queries, and then does not answer a single query
-  either.
+  a ProgramError if the program is silent after it has received all queries, and a new process is also silent after it
+  has received only one query.
 - If a program's answer to a query does not depend on other queries, the replies do not depend on the number of
   processes.
 - The function `exchange_lines` always ends. It stops when the program has answered each line, has ended, is silent for
@@ -124,7 +124,7 @@ async def _receive_all(
 ) -> CaseVerdict | None:
     now = asyncio.get_running_loop().time
     deadline = now() + start
-    stray_bytes = stray_lines = 0  # the amounts of output since the last answer that is not an answer
+    stray_bytes = stray_lines = 0  # the amounts of other output since the last answer
     while unanswered:
         try:
             async with asyncio.timeout_at(deadline):
@@ -355,7 +355,7 @@ class ProgramRunner:
         return collector.replies, _describe_failure(outcome, collector.stray, seconds)
 
     async def _check_silence(self, failure: ProgramReply, waiting: Sequence[Case]) -> None:
-        """Raises a ProgramError if the program was silent from the start, and is also silent for one other case."""
+        """Raises a ProgramError if the program has never answered, and does not answer one other case either."""
         if self._answered is not None or failure.failure is not CaseVerdict.HANG or len(waiting) == 1:
             return
         received, failure = await self._exchange(waiting[-1:])

@@ -36,7 +36,7 @@ class DifferenceError(Exception):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the pytest mark `conformance`, with which a test expects a difference."""
+    """Registers the pytest mark `conformance`, which sets the verdict that a test expects."""
     config.addinivalue_line("markers", "conformance(verdict): the answer to the case must have this verdict")
 
 

@@ -299,7 +299,7 @@ def _list_simpler(dim: AnyDim) -> Iterator[int | None]:
 def _measure(question: AnyQuestion) -> tuple[int, int, int, int]:
     """Returns how large a query is, for comparisons.
 
-    Depends on its ranks, partially known dims, numbers and other fields.
+    The result depends on the ranks, the partially known dims, the numbers and the other fields of the query.
     """
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     blurred = [1 if dim is None else 2 for dim in dims if not isinstance(dim, int)]

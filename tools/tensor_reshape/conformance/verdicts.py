@@ -5,8 +5,9 @@ Invariants:
 - If a JSON record is not a valid answer, reading it raises an `InvalidAnswerError`.
 - A null counts as a missing key, because the serializers of many languages write null for a missing value.
 - An answer whose shape has more than _MAX_DIMS dims is invalid, and the shape is not read.
-- If the range of a dim is wider than in the right answer, the answer is weaker, but not wrong. If the range is
-  narrower, the answer is wrong if an instance of the query contradicts it, and tighter if no such instance was found.
+- If the range of a dim is wider than in the right answer, the answer is weaker, but not wrong. If the range is narrower
+  and an instance of the query contradicts it, the answer is wrong. If the range is narrower and no such instance was
+  found, the answer is tighter.
 - Two answers that reject the query agree even if their reasons differ.
 - If a case asks for conditions and the answer has none, the verdict is unsupported. However, if the shape in the answer
   is also wrong or weaker, this difference is the verdict.
@@ -290,7 +291,7 @@ def _judge_conditions(case: Case, right: GivenShape, answer: GivenShape) -> Iter
 
 
 def _list_beyond(condition: Condition) -> Iterator[int]:
-    """Yields values of a name that a condition may wrongly exclude, which are just beyond its limits or numbers."""
+    """Yields values just beyond the limits or numbers of a condition, because it may wrongly exclude these values."""
     left = condition.left
     for end, step in ((condition.max, 1), (condition.min, -1)):
         if end is not None and (end + step) >= 0:

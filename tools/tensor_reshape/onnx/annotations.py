@@ -135,7 +135,7 @@ def add_symbols(inferred: onnx.ModelProto, model: onnx.ModelProto, params: DimPa
 
 
 def _count_names(root: onnx.GraphProto) -> int:
-    """Returns how many items of lists may get a name from the package, in inputs of Concat and in requested shapes."""
+    """Returns how many items of requested shapes and of inputs of Concat may get a name from the package."""
     graphs = [graph for _, graph in list_graphs(root)]
     shapes = {name: [dim.dim_value for dim in shape.dim] for graph in graphs for name, shape in list_shapes(graph)}
     shapes |= {tensor.name: list(tensor.dims) for graph in graphs for tensor in graph.initializer}

@@ -8,8 +8,9 @@ Invariants:
   seconds. An answer for one node can therefore improve the shapes of all later nodes.
 - The inference never uses the declared shape of a Reshape output, because the answer is compared with this shape.
 - If a model computes an item of a requested shape from dims, the item is usually the size of an output dim. However, if
-  the item can be 0, it may instead copy an input dim in some runs of the model. The query treats an item that may copy
-  as unknown. onnx treats it as a size, so the shape that onnx infers for this output is not used.
+  the item can be 0, it may instead copy an input dim in some runs of the model. If an item may copy a dim, the query
+  treats this item as unknown. onnx treats the item as a size, so the shape that onnx infers for this output is not
+  used.
 """
 
 import time

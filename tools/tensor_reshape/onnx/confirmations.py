@@ -2,8 +2,8 @@
 
 Invariants:
 
-- A condition is not reported if a probe refutes it, because the node accepts sizes that violate the condition. A
-  condition with a formula such as `floor(h/2)` is only reported if a node rejects sizes that violate it.
+- If a node accepts sizes that violate a condition, this probe refutes the condition, so the condition is not reported.
+  A condition with a formula such as `floor(h/2)` is only reported if a node rejects sizes that violate it.
 - If a Reshape node rejects sizes that violate no condition, the report lists this as a failed probe.
 """
 
@@ -74,7 +74,7 @@ def confirm(report: ModelReport, probes: Probes, declared: DimsByKey, params: Di
 
 
 def is_contradicted(report: ModelReport, probes: Probes) -> bool:
-    """Whether the result for sizes that every node accepts contradicts an answer, so that a formula must be wrong."""
+    """Whether the result for sizes that every node accepts contradicts an answer. If so, a formula is wrong."""
     for sizes, run in probes.accepted:
         for finding in report.findings:
             decision = run.decisions.get(finding.node.key)
@@ -179,7 +179,7 @@ def _list_undecided(
 
 
 def _is_decided(finding: Finding, probes: Probes) -> bool:
-    """Whether the conditions of a node determine for all sizes whether the node accepts them."""
+    """Whether the conditions of a node are enough to decide which sizes the node accepts."""
     answer = finding.answer
     if isinstance(answer, ReshapeError):
         return True
@@ -214,7 +214,7 @@ def advise_first(node: ReshapeNode) -> str:
 
 
 def _list_advice(place: int, finding: Finding, report: ModelReport, operation: OperationName) -> Iterator[str]:
-    """Yields advice what to write instead of the requested shape of a node. Some of the texts may be empty."""
+    """Yields advice on what to write instead of the requested shape of a node. Some of the texts may be empty."""
     node = finding.node
     for requirement in report.requirements:
         condition = requirement.condition

@@ -7,8 +7,8 @@ the shapes. Reshape nodes follow the rules of this project, because onnx also ac
 
 Invariants:
 
-- Shapes that the model declares for intermediate tensors or outputs are not used. The exception is an OpenVINO IR, in
-  which the output of a layer that onnx does not know has the shape from the file.
+- Shapes that the model declares for intermediate tensors or outputs are not used. However, in an OpenVINO IR, the
+  outputs of layers that onnx does not know have the shapes from the file.
 - The values of tensors with more than MAX_ELEMENTS elements are not computed, and weights in other files are never
   opened.
 - If a part of a tensor's shape or value is unknown, `cause` names the node or input from which this comes.
@@ -60,7 +60,7 @@ class Tensor(NamedTuple):
         kind: the element type as in `TensorProto`, or 0 if the tensor is unknown or a sequence.
         dims: the shape, with None for each unknown dim. The whole shape is None if the rank is unknown.
         value: the elements of the tensor, or None if they are unknown.
-        cause: the node or input that is the reason if a part of the tensor is unknown.
+        cause: if a part of the tensor is unknown, the node or input that is the reason.
     """
 
     kind: int = 0
@@ -173,8 +173,8 @@ class _Step(NamedTuple):
         run: the result of the run so far.
         known: the tensors that nodes of this graph can use, by name.
         path: the path of the graph in the model.
-        doubt: the reason why it is unknown whether the graph runs, or an empty text. If a Reshape node in such a graph
-            rejects the sizes, its result is undecided.
+        doubt: the reason why it is unknown whether the graph runs, or an empty text. If it is not empty and a Reshape
+            node of the graph rejects the sizes, the result of this node is undecided.
     """
 
     run: Run

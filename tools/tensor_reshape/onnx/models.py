@@ -173,7 +173,7 @@ def _strip_functions(model: onnx.ModelProto) -> None:
 
 
 def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
-    """Yields the graphs inside a node such as If, Loop or Scan, each with the name of the attribute that has it."""
+    """Yields the graphs inside a node such as If, Loop or Scan, each with the name of the graph's attribute."""
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             yield attribute.name, attribute.g

@@ -198,7 +198,7 @@ def _read_number(text: str) -> int | None:
 
 
 def _read_constant(layer: _Layer, weights: Path) -> onnx.TensorProto | None:
-    """Reads the value of a Const layer. Returns None if it is not a short list of integers or a single integer."""
+    """Returns the value of a Const layer if it is an integer or a short list of integers, and otherwise None."""
     (port,) = layer.ports or [ET.Element("port")]
     dims = [size for size in _read_dims(port) if size is not None]
     kind = _INTEGERS.get(layer.get("element_type") or port.get("precision", "").lower())

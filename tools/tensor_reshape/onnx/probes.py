@@ -8,7 +8,7 @@ Invariants:
 
 - Dims with the same name get the same size, and all sizes are within the declared bounds.
 - Dims that can only change together, for example the lengths of a cache and of a mask, cause no finding.
-- If only a node other than Reshape rejects the sizes of a probe, this is not a finding about a Reshape node.
+- If a node such as Gemm rejects the sizes of a probe, this rejection is not a finding about a Reshape node.
 """
 
 import time
@@ -43,7 +43,7 @@ _FIRST = (8, 16, 32, 64, 224, 7, 14, 12, 10, 28, 56, 112, 128, 256, 512)
 _COMMON = (*_FIRST, *(size for size in (*range(2, 100), *range(112, 1025, 16)) if size not in _FIRST), 1)
 """Sizes of dims other than the first, in the order in which the search for a base point tries them."""
 _COMMON_MULTIPLE = 5040  # a common multiple of many small numbers
-_MAX_SUMS = 6  # maximum number of dims for which one dim may be tried as the sum of two others
+_MAX_SUMS = 6  # if a model has more dims than this, no dim is tried as the sum of two others
 
 
 class RejectedSizes(NamedTuple):
@@ -69,8 +69,9 @@ class Probes:
         reason: the reason why no base point was found, or an empty text.
         accepted: the choices of sizes that every node accepts, each with the result for these sizes.
         rejections: choices of sizes that a Reshape node rejects, each with the first node that rejects them.
-        best: the result for the base point, or without a base point, for the sizes with the most known tensors.
-        names: the names of the dynamic dims, and the formulas of them.
+        best: the result for the base point. If there is no base point, the result for the sizes with the most known
+            tensors.
+        names: the names of the dynamic dims, and the formulas that contain these names.
         leading: the name of the dim that comes first in most inputs, which is usually the batch size.
         is_static: whether no input has a dynamic dim, so that there is only one choice of sizes.
         needs: a sentence for each node other than Reshape that rejects sizes, such as `Gemm /fc cannot run with [2,
@@ -141,7 +142,7 @@ class FreeDims:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the dims, and the formulas of them."""
+        """The names of the dims, and the formulas that contain these names."""
         return frozenset({*self.bounds, *self._formulas})
 
     def uses(self, name: str, other: str) -> bool:
@@ -311,7 +312,7 @@ class _ProbeSearch:
                 yield {**sizes, name: sum(sizes[other] for other in pair)}
 
     def _fit(self, name: str, size: int) -> int:
-        """Returns the size within the declared bounds of a dim that is nearest to `size`."""
+        """Returns the size nearest to `size` that is within the declared bounds of a dim."""
         low, high = self.free.bounds[name]
         return max(size, low, 1) if high is None else min(max(size, low, 1), high)
 
@@ -356,7 +357,7 @@ class _ProbeSearch:
         return self._is_legal(sizes) and condition.symbols <= known.keys() and not condition.holds(known)
 
     def _add_other_rejections(self) -> None:
-        """Adds the rejections by Reshape nodes that the search has met while it looked for base points or partners."""
+        """Adds the rejections by Reshape nodes during the search for base points and partners."""
         added = [one.sizes for one in self.result.rejections]
         for key, run in self._runs.items():
             if run is not None and _rejects_first(run) and self.free.complete(dict(key)) not in added:
@@ -479,7 +480,7 @@ def _rejects_first(run: Run) -> bool:
     if not run.rejections or not run.failures:
         return bool(run.rejections)
     order = {name: place for place, name in enumerate(run.tensors)}
-    last = len(order)  # the place of an output without a name
+    last = len(order)  # an output without a name counts as the last
     return min(order.get(key, last) for key in run.rejections) <= min(order.get(key, last) for key in run.failures)
 
 

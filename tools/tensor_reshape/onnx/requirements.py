@@ -8,9 +8,9 @@ Invariants:
 
 - If the solver finds a contradiction, no values of the names satisfy all conditions.
 - If the solver finds a value for a name, the name has this value in every solution.
-- The names in a requirement are names of input dims, or formulas of such names. If a condition contains another name,
-  for example of a dim that onnx has named, the solver uses it to find contradictions and values, but it does not become
-  a requirement.
+- A requirement contains only names of input dims, or formulas with these names, such as `floor(h/2)`. If a condition
+  contains another name, for example of a dim that onnx has named, this condition does not become a requirement.
+  However, the solver uses the condition to find contradictions and values.
 - Each node of the main graph runs in every run of the model. A node in a subgraph, for example in a branch of an If,
   does not always run. Its conditions become requirements with the path of the subgraph, and never cause a
   contradiction.
@@ -73,8 +73,8 @@ def find_contradiction(demands: Sequence[Demand], positive: AbstractSet[str] = f
     """Returns a smallest set of demands that contradict each other, or an empty tuple if none are found.
 
     The demands come from as few nodes as possible. However, if there are more than `_MAX_SETS` sets of nodes to try,
-    they may come from more nodes. Each demand in the result is necessary for the contradiction, unless the solver has
-    found more than `_MAX_CORE` demands.
+    the demands may come from more nodes. Each demand in the result is necessary for the contradiction, unless the
+    solver has found more than `_MAX_CORE` demands.
     """
     core = _shrink(solve(demands, positive).contradicting, positive)
     by_node: dict[int, list[Demand]] = {}
@@ -166,9 +166,9 @@ class _Solver:
             self._divide(self._reduce(condition.left), self._reduce(condition.right))
 
     def _reduce(self, product: Expression) -> tuple[int, Counter[str]]:
-        """Returns a product as a number and the names without a value.
+        """Splits a product into a number and the names without a value.
 
-        The values of the other names are in the number.
+        The number contains the values of the other names.
         """
         number, names = product.coefficient, Counter[str]()
         for symbol in product.factors:
@@ -277,7 +277,7 @@ class Requirement:
     """A condition that the input dimensions of a model must satisfy.
 
     Attributes:
-        condition: the condition. Its names are names of input dimensions, or formulas of them.
+        condition: the condition. It contains only names of input dimensions, or formulas with these names.
         nodes: the indices of the nodes that demand the condition.
         labels: the names of these nodes. A node without a name has the name of its output.
         graph: the path of the subgraph that contains the nodes, or an empty text for the main graph. If the subgraph
@@ -359,7 +359,7 @@ def find_requirements(
 
 
 def _list_frozen(requirements: Iterable[Requirement]) -> set[str]:
-    """Returns the names that can only have one value. Names of which only a product has one value are left out."""
+    """Returns the names that can have only one value. Names with several values but a fixed product are left out."""
     return {
         name
         for one in requirements
@@ -388,5 +388,5 @@ def judge(condition: Condition) -> ModelVerdict:
         return ModelVerdict.OK  # only an empty tensor is excluded
     if condition.kind is not ConditionKind.EQUAL or right is None or right.factors:
         return ModelVerdict.RESTRICTED
-    # If a product must be 0, one of its names is 0 and the others can have any value, so they are not frozen.
+    # If a product must be 0, one of its names is 0 and the others can have any value, so none of the names is frozen.
     return ModelVerdict.FROZEN if left.symbol is not None or right.coefficient else ModelVerdict.RESTRICTED

@@ -208,7 +208,7 @@ def _find_target(
 
 
 def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
-    """Returns the indices of items that may copy a dim other than 0 in a run in which the node does not fail."""
+    """Returns the indices of items that may copy a dim other than 0 in a successful run of the node."""
     suspects = {place for place, item in enumerate(target) if _list_names([item])}
     if data is None or None in data:
         return tuple(sorted(suspects))
@@ -224,7 +224,7 @@ def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) 
 def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
     """Returns the names that can be 0 and would make one of the dims 0.
 
-    Names in the divisor of a quotient would not.
+    Names in the divisor of a quotient are left out, because they cannot be 0.
     """
     return frozenset(
         factor.name

@@ -77,7 +77,7 @@ class _Call(NamedTuple):
     def read_number(self, place: int, name: str = "") -> int:
         """Returns a number from an input of the node.
 
-        In older versions of an operator, it comes from an attribute instead.
+        In older versions of an operator, the number comes from an attribute instead.
         """
         value = self.attributes[name].ints if name in self.attributes else [*self.read(place).flat]
         if len(value) != 1 or not isinstance(value[0], int):
@@ -89,7 +89,7 @@ class _Call(NamedTuple):
         return self.attributes[name].i if name in self.attributes else default
 
     def has_one_axis(self) -> bool:
-        """Whether the node names exactly one axis. Before opset 13, the axes are an attribute instead of an input."""
+        """Whether the node has exactly one axis. Before opset 13, the axes are an attribute instead of an input."""
         return len(self.attributes["axes"].ints if "axes" in self.attributes else self.read(1)) == 1
 
 
@@ -180,7 +180,7 @@ def _gather(call: _Call) -> ShapeValue:
 
 def _reduce_product(call: _Call) -> ShapeValue:
     value = call.read_list()
-    if call.get("noop_with_empty_axes"):  # if it has no axes, this node multiplies nothing
+    if call.get("noop_with_empty_axes"):  # with this attribute, a node without axes returns its input
         raise _UnknownError
     return make_value([_multiply_all(value)]).reshape([1] if call.get("keepdims", 1) else [])
 

@@ -97,7 +97,7 @@ def _read_address(process: subprocess.Popen[str]) -> str:
     if log is None:
         raise RuntimeError("the log of the server is not captured")
     lines = deque[str](maxlen=_KEPT_LINES)
-    # If the server does not start in time, it is killed. This closes its log, so that the loop below ends.
+    # If the server does not start in time, it is killed. Its log is then closed, so the loop below ends.
     timer = Timer(_START_SECONDS, process.kill)
     timer.start()
     try:

@@ -4,7 +4,8 @@
 - A request for a drawing counts as a call of the method InferShape, so the permissions, metrics and limits of
   InferShape apply to it.
 - A call of a method needs permission, and the limits of the server apply to it. Requests to other routes, such as the
-  health probes, need no permission. Their cost is bounded, and their responses reveal nothing about clients.
+  health probes, need no permission. These requests have a bounded cost, and their responses reveal nothing about
+  clients.
 - With DNS rebinding, an attacker's host name resolves to this machine, so the attacker's pages have the same origin as
   the server. A server that only this machine can reach therefore requires a local name in the Host header.
 - A page of another origin can only send JSON to this server if the server allows the origin, because browsers ask the
@@ -107,7 +108,7 @@ def read_files() -> dict[str, HttpRoute]:
 
 
 class Application:
-    """The ASGI application. Only the thread of the event loop calls it.
+    """The ASGI application. Only the thread of the event loop calls the application.
 
     Attributes:
         is_serving: whether the server will continue to accept calls.
@@ -128,12 +129,12 @@ class Application:
         """Reads the files of the configuration, and starts a thread for each kind of long work.
 
         Args:
-            config: the configuration. Its memory budget is the share of this process.
+            config: the configuration, with this process's share of the memory budget.
             counters: the memory that stores the metrics, or None if the process has no metrics.
             service: the service to use instead of the default service, for tests.
             gates: checks of a call that run after authentication, in addition to the default checks.
-            scrape: a function that returns the response for the path `/metrics`. If it is None, the path does not
-                exist.
+            scrape: a function that returns the response for the path `/metrics`. If `scrape` is None, the path
+                `/metrics` does not exist.
 
         Raises:
             ConfigError: a configured file is invalid.

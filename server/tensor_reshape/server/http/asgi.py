@@ -2,9 +2,8 @@
 
 - An error of the API is a `google.rpc.Status` as JSON, with the same details as over gRPC. Connect and the Open
   Inference Protocol write errors in other forms.
-- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect uses the same statuses. The
-  exceptions are a body above the size limit, which gets the status 413, and a body that arrives too slowly, which gets
-  408.
+- Each gRPC code has the HTTP status that `google/rpc/code.proto` defines. Connect uses the same statuses. There are two
+  exceptions. A body above the size limit gets the status 413, and a body that arrives too slowly gets the status 408.
 - Two entries of gRPC's trailing metadata become headers: the request id, and the retry delay as `Retry-After`.
 """
 
@@ -40,7 +39,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 _NUMBER = re.compile(b"[0-9]{1,10}")
 _DISCARD_SECONDS = 5.0
-_LINE_BYTES = 24  # bytes of a request line in addition to its target
+_LINE_BYTES = 24  # number of bytes of a request line without its target
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -89,14 +88,14 @@ class HttpRequest:
     Attributes:
         scope: ASGI's description of the request.
         receive: ASGI's function that returns the next event of the request, such as a part of the body.
-        method: the HTTP method. A HEAD request has the method GET here, because the ASGI server omits the body of its
+        method: the HTTP method. A HEAD request has the method GET here, because the ASGI server omits the body of the
             response.
         path: the path of the URL. Its percent-encoded characters are decoded.
         headers: maps each header name in lower case to its value. If a header occurs several times, the last value
             counts.
         model: the name and the version of the model in the path. Empty if the path contains no model.
         reply_headers: headers that are added to the response, for example for an allowed origin.
-        is_read: whether the server reads no more of the body, for example because the whole body has arrived.
+        is_read: whether the whole body has arrived.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -228,7 +227,7 @@ class Reply(NamedTuple):
 
 
 class HttpError(StatusError):
-    """Ends a request with an HTTP status that `HTTP_CODES` does not assign to the gRPC code of the error.
+    """Ends a request with an HTTP status that may differ from the one in `HTTP_CODES` for the gRPC code.
 
     Attributes:
         http_status: the HTTP status of the response.

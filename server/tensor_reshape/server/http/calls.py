@@ -1,7 +1,7 @@
 """Serves a call over HTTP: admits it, reads the body, computes and sends the response, and records the call.
 
-- Tokens, permissions and quotas apply to a call over HTTP as to a call over gRPC, because the same gates check both. In
-  logs, metrics and traces, the method of a call has its gRPC name.
+- Tokens, permissions and quotas apply to calls over HTTP in the same way as to calls over gRPC, because the same gates
+  check both. In logs, metrics and traces, the method of a call has its gRPC name.
 - Short work runs on the event loop, and long work runs on other threads. If the client disconnects or the deadline
   passes, long work stops at its next step.
 - A call counts towards the limits of running calls and of memory until the client has read the response.
@@ -73,7 +73,7 @@ COMMON_HEADERS = MappingProxyType(
 )
 """The default headers of every response of the application."""
 
-_FIRST_BYTES = 4096  # bytes of a chunked body for which memory is reserved before they arrive
+_FIRST_BYTES = 4096  # for this many bytes of a chunked body, memory is reserved before the body arrives
 
 RETRY_SECONDS = 1.0
 """The delay after which a rejected client may retry."""
@@ -97,8 +97,9 @@ class Place:
 class Admission:
     """Counts the running requests of a process and the bytes of memory that are reserved for them.
 
-    The requests of one host may be half of `max_requests` and may reserve half of `max_bytes`. A host with a single
-    request may reserve three quarters of `max_bytes` (`largest_bytes`), so that memory for other hosts remains.
+    All requests of one host together may use at most half of `max_requests` and half of `max_bytes`. If a host has only
+    one request, this request may reserve three quarters of `max_bytes` (`largest_bytes`). Memory for other hosts
+    therefore remains.
 
     Attributes:
         max_requests: the maximum number of running requests.
@@ -208,7 +209,7 @@ class Exchange(NamedTuple):
         method: the full path of the method.
         respond: the function that returns the response to a body. On a thread, its second argument is a function that
             returns whether the call is over, so that the work can end early. On the event loop, the second argument is
-            None. It then only returns a response that takes little time to compute, and otherwise None.
+            None. The function then returns a response only if computing it takes little time, and otherwise None.
         max_bytes: the maximum number of bytes of the body.
         memory_factor: the memory that is reserved for the call, as a multiple of the size of its body.
         json_bytes: the maximum number of bytes at the beginning of the body that are parsed as JSON. JSON needs more
@@ -249,7 +250,7 @@ class CallServer:
         """Starts a thread for each kind of long work.
 
         Args:
-            config: the configuration. Its memory budget is the share of this process.
+            config: the configuration, with this process's share of the memory budget.
             gates: the gates that check each call.
             logs: the logs that record each call after its end, which are the access log and tracing.
             counters: the metrics of this process, or None if it has no metrics.
@@ -346,7 +347,8 @@ class CallServer:
                     size += len(part)
                     deadline.reschedule(latest + size / LEAST_BYTES_PER_SECOND)
                     if size > limit:
-                        # The error names the size limit + 1, because it must not depend on the size of the last part.
+                        # The size in the error is the limit + 1, because the error must not depend on the size of the
+                        # last part.
                         raise _reject_size(limit + 1, limit)
                     if exchange.find_memory(size) > place.size < self.admission.largest_bytes:
                         wanted = exchange.find_memory(min(2 * size, limit))
@@ -400,7 +402,7 @@ class CallServer:
             gone.cancel()
         if working.done():
             return working.result()
-        # The callback reads a late error, so that asyncio does not log it.
+        # If the work fails later, this callback reads the error, so that asyncio does not log it.
         working.add_done_callback(lambda done: done.cancelled() or done.exception())
         if any(end.done() for end in ends):
             raise ClientGoneError

@@ -103,7 +103,7 @@ def read_environment() -> tuple[Config, SharedCounters, Callable[[], Reply]]:
     """Returns the configuration from environment variables, the memory for metrics, and the route `/metrics`.
 
     Raises:
-        ConfigError: a setting is invalid, or another ASGI server than `HttpServer` cannot support it.
+        ConfigError: a setting is invalid, or only `HttpServer` supports it.
     """
     try:
         context = http.make_context("http", [])

@@ -1,14 +1,16 @@
 """A guard stands between a connection's socket and uvicorn's protocol, and enforces limits that uvicorn does not have.
 
 - A connection must send the headers of a request within `HEAD_SECONDS`. The time includes the TLS handshake.
-- The headers of a request may have `MAX_HEAD_BYTES`. Up to one piece of data more causes no error. While a request is
-  served, a client may send the body of this request, and at most as many bytes of further requests as of headers.
+- The headers of a request may have `MAX_HEAD_BYTES`. While a request is served, a client may send the body of this
+  request, and `MAX_HEAD_BYTES` of further requests. If a client exceeds one of these limits by at most one small piece
+  of data, this causes no error.
 - Only a body whose size is known is read in large pieces. All other data is read in small pieces, because one piece may
-  contain many tiny chunks or requests, and each of these takes as much time as a large one.
+  contain many tiny chunks or requests, and a tiny chunk or request takes as much time as a large one.
 - A port has at most `MAX_CONNECTIONS` connections. If another connection arrives, the server closes the oldest idle
   connection of the host with the most connections. If that host has no idle connection, the server closes its oldest
-  connection. However, if the new connection's own host has the most connections, only an idle connection is closed, or
-  the new connection is rejected.
+  connection. The new connection counts for its own host. If no other host has more connections than this host, the
+  server closes only an idle connection of this host. If this host has no idle connection, the server rejects the new
+  connection.
 
 The guard forwards bytes without parsing them. The only HTTP response that it writes itself has the status 431. The
 application calls the guard when a request begins and ends.
@@ -152,10 +154,10 @@ class Guard(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def begin_request(self, max_bytes: int, *, is_chunked: bool) -> None:
-        """Records that the headers of a request have arrived, and that the client may send `max_bytes` more.
+        """Records that the headers of a request have arrived, and raises the client's limit by `max_bytes`.
 
-        The whole request has at most `max_bytes`. Without this limit, a client could send further requests faster than
-        the server serves them.
+        `max_bytes` limits the headers and the body of this request together. Without a limit, a client could send
+        further requests faster than the server serves them.
         """
         self._stop_timer()
         self._requests += 1
@@ -166,8 +168,8 @@ class Guard(asyncio.BufferedProtocol):
         """Waits until the client has read the response, or aborts the connection after `seconds`."""
         self._left, self._piece = min(self._left, _HEAD_AND_PIECE_BYTES), _SMALL_PIECE_BYTES
         end, request = self._loop.time() + seconds, self._requests
-        # The write buffer of TLS becomes empty before the client has read the data. The loop checks the socket's buffer
-        # below TLS instead, and polls it because no event reports that it is empty.
+        # The write buffer of TLS becomes empty before the client has read the data. The loop therefore polls the
+        # socket's buffer below TLS, because no event reports that this buffer is empty.
         while self._socket_transport is not None and self._socket_transport.get_write_buffer_size():
             if self._loop.time() > end:
                 self.abort()
@@ -212,7 +214,7 @@ class Connections:
 
     def __init__(self) -> None:
         """Starts without connections."""
-        self._open = dict[Guard, None]()  # a dict that is used as a set in the order of arrival
+        self._open = dict[Guard, None]()  # this dict serves as a set that keeps the order of arrival
 
     def __len__(self) -> int:
         """Returns the number of connections. Any thread may call this method."""

@@ -52,7 +52,7 @@ class InferenceRoutes:
     """The routes of the Open Inference Protocol.
 
     Attributes:
-        routes: maps each key that `split_path` returns to the HTTP method and the route, which is a function that
+        routes: maps each key that `split_path` returns to an HTTP method and a route. A route is a function that
             returns the call or the response.
     """
 

@@ -55,7 +55,7 @@ class HttpServer:
         """Binds `config.http_listen`, which must be set, and keeps new connections waiting until `start` is called.
 
         Args:
-            config: the configuration. Its memory budget is the share of this process.
+            config: the configuration, with this process's share of the memory budget.
             app: the application to run instead of one that is created from `config`.
             counters: the memory that stores the metrics, or None if the process has no metrics.
             shares_ports: whether the parent process has reserved the port for this process.
@@ -104,11 +104,11 @@ class HttpServer:
         self._thread.start()
 
     def stop(self, hurry: threading.Event) -> int:
-        """Reports for the drain period that the server is not ready, then closes the port and waits for running calls.
+        """Reports during the drain period that the server is not ready, and then stops the server gracefully.
 
-        After the drain period, the server closes idle connections at once. It closes a busy connection after its
-        response, or at the end of the grace period. The method returns the number of calls that did not finish in time
-        and were cancelled.
+        After the drain period, the server closes the port, and closes idle connections at once. It closes a busy
+        connection after its response, or at the end of the grace period. The method returns the number of calls that
+        did not finish in time and were cancelled.
 
         Args:
             hurry: an event that ends the drain period and the grace period early.

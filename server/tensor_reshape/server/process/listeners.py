@@ -45,7 +45,7 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
         ConfigError: the address is in use, or does not belong to this machine.
     """
     try:
-        # First check whether the address is free, because gRPC does not report all conflicts. It might share a port
+        # First check whether the address is free, because gRPC does not report all conflicts. gRPC might share a port
         # with another server, bind only some addresses of a host name, or take a unix socket from another server.
         if not held or address.startswith(_UNIX):
             _await_free(address)
@@ -201,7 +201,7 @@ def _check_unserved(path: str) -> None:
 def _bind_everywhere(address: str, *, shares: bool) -> tuple[socket.socket, ...]:
     """Binds the same port on all addresses of a host.
 
-    All these addresses must be free. In contrast, gRPC would also start if only one of them were free.
+    All these addresses must be free. In contrast, gRPC would start even if only one of the addresses were free.
 
     Raises:
         OSError: one of the addresses is in use, or none of them belongs to this machine.

@@ -1,6 +1,6 @@
 """Writes log records to stderr as text or JSON. Each log record has one line.
 
-In the text format, a traceback adds further lines. A thread that logs never waits until another process reads stderr,
+In the text format, a traceback adds further lines. A thread that logs never waits for the process that reads stderr,
 because the handler has a queue and a writer thread. While the process serves calls, no other code writes to stderr.
 
 - The queue of log records is bounded. If the queue is full, further records are dropped.
@@ -196,8 +196,8 @@ def configure_logs(log_format: str, level: str) -> None:
         log_format: "text" or "json".
         level: the name of a level of `logging`, in upper or lower case.
     """
-    # The log handler writes to the file descriptor instead of sys.stderr. A thread that waits for sys.stderr holds a
-    # lock, even at exit.
+    # The log handler writes to the file descriptor instead of sys.stderr. A thread that waits to write to sys.stderr
+    # holds the lock of sys.stderr, even at exit.
     handler = QueuedHandler(_STDERR)
     handler.addFilter(demote_garbage)
     handler.addFilter(handler.limit)

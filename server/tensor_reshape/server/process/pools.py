@@ -63,7 +63,8 @@ class Pool(Executor):
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()  # this lock guards `_count` and `_idle`, and is not held while a thread starts
-        # These are the number of threads and the number of idle threads. Both include threads that are still starting.
+        # `_count` is the number of threads, and `_idle` is the number of idle threads. Both numbers include threads
+        # that are still starting.
         self._count = self._idle = 1
         self._is_shut = False
         self._threads: list[threading.Thread] = []
@@ -122,7 +123,8 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
-            # Otherwise an idle thread would keep the messages of an ended call in memory until its next call.
+            # Otherwise an idle thread would keep the messages of an ended call in memory until the next call of the
+            # thread.
             del run
             with self._lock:
                 self._idle += 1

@@ -26,9 +26,9 @@ _SELF = Path("/proc/self/cgroup")
 def find_available_memory(servers: int) -> int:
     """Returns how many bytes all running calls of `servers` processes may use together.
 
-    The result is half of the memory limit, after the memory that the processes need without calls has been subtracted.
-    The other half is for memory that the memory budget does not count, such as the memory of connections and the
-    fragmentation of allocators.
+    First, the memory that the processes need without calls is subtracted from the memory limit. The result is half of
+    the remaining memory. The other half is for memory that the memory budget does not count, such as the memory of
+    connections and the fragmentation of allocators.
     """
     return max(0, find_memory_limit(servers) - _count_processes(servers) * PROCESS_BYTES) // 2
 
@@ -100,7 +100,7 @@ def count_connections(listeners: int) -> int:
 
 
 def _list_groups(controller: str, groups: Path, mount: Path) -> Iterator[tuple[Path, bool]]:
-    """Yields the folders of the process's cgroup and its ancestors, each with whether it has cgroup version 1."""
+    """Yields the folders of the process's cgroup and its ancestors, with True for cgroup version 1 and False for 2."""
     with suppress(OSError):
         for line in groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)

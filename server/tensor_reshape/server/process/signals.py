@@ -66,7 +66,7 @@ def stop(end: Callable[[threading.Event], int], cause: str, await_hurry: Callabl
 
     Args:
         end: a function that stops the server, waits for running calls, and returns the number of calls that it has
-            cancelled. When its argument, an event, is set, the function stops waiting.
+            cancelled. The argument of the function is an event. When the event is set, the function stops waiting.
         cause: the reason why the server stops, for the log.
         await_hurry: a function that runs on its own thread, and sets the event when running calls must end at once.
     """

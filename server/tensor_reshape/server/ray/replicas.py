@@ -172,8 +172,8 @@ def _answer_stream(path: str) -> Callable[[ReshapeReplica, AsyncIterator[bytes],
     return answer
 
 
-# The loops add a Python method for each gRPC method, because Ray Serve finds methods by their names. It passes the
-# context only to a parameter named `grpc_context`.
+# The loops add a Python method for each gRPC method, because Ray Serve finds methods by their names. Ray Serve passes
+# the context only to a parameter named `grpc_context`.
 for _path in _UNARY:
     setattr(ReshapeReplica, split_method(_path)[1], _answer(_path))
 for _path in _STREAMS:

@@ -59,7 +59,7 @@ def _build_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # If the key is encrypted, the empty password causes an error. Without it, OpenSSL would request a password on
+        # If the key is encrypted, the empty password causes an error. Without a password, OpenSSL would request one on
         # the terminal, but gRPC's core does not support encrypted keys.
         context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:

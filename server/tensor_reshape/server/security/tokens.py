@@ -8,7 +8,7 @@
   even after a match, so that the duration of the check reveals nothing about the tokens. Because each comparison takes
   0.1 microseconds, the number of tokens is limited.
 - When the server reads the file, it rejects tokens that are short enough to be guessed. If the file contains only the
-  hash of a token, the server cannot check this.
+  hash of a token, the server cannot check the length of the token.
 - Errors, logs and responses contain neither tokens nor the reason why a received token is invalid.
 """
 

@@ -237,7 +237,7 @@ class MethodCells:
     __slots__ = ("codes", "requests", "responses", "seconds")
 
     def __init__(self, counters: SharedCounters, method: tuple[str, str]) -> None:
-        """Finds the numbers of a method, which is a pair of the service's name and the method's name."""
+        """Finds the numbers of a method. `method` is a pair of the service's name and the method's name."""
         self.codes = {code: counters.cells[CALLS][*method, code] for code in CODES}
         self.seconds = counters.cells[CALL_DURATION][method]
         self.requests, self.responses = counters.cells[REQUEST_BYTES][method], counters.cells[RESPONSE_BYTES][method]

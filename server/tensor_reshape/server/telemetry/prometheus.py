@@ -139,7 +139,7 @@ def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: 
 
 
 def _collect_processes(processes: Sequence[CountedProcess]) -> Iterator[Metric]:
-    """Yields the metrics that prometheus_client has about processes, for each worker with its number as a label."""
+    """Yields the process metrics of prometheus_client for each worker, with the worker's number as a label."""
     found: dict[str, Metric] = {}
     for process in processes:
         if (pid := process.pid) is None:

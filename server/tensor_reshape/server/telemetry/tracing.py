@@ -5,7 +5,7 @@ The span of a call is created when the call is over, so that running calls need 
 - OpenTelemetry asks its sampler when a span is created, which is too late here. `CallSampling` therefore asks the same
   sampler when a call begins, so that the server keeps no data for calls without a span.
 - The environment variables `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG` choose the sampler. If the sampler is
-  parent-based and the client of a call has a trace, the call gets a span if the client samples this trace.
+  parent-based and the client of a call has a trace, the client decides whether the call gets a span.
 - Attributes that begin with `rpc.` follow OpenTelemetry's conventions for gRPC. Other attributes of a span begin with
   `tensor_reshape.`.
 - If the metadata of a call contain a W3C Trace Context, the client's span is the parent of the call's span.
