@@ -124,7 +124,7 @@ def find_spare(silent: Iterable[Lifecycle], waiting: Collection[Source]) -> set[
     connection keeps its newest silent call, because this call may be a slow upload with its own connection.
 
     Args:
-        silent: the silent calls, the newest last.
+        silent: the silent calls. The call that made progress most recently is the last one.
         waiting: the connections with calls that wait for memory.
     """
     newest = {life.source: life for life in silent}
@@ -145,7 +145,7 @@ def choose_calls_to_abort(
     of its own address that can be spared is chosen, first from the connection with the most silent calls.
 
     Args:
-        silent: the silent calls, the newest last.
+        silent: the silent calls. The call that made progress most recently is the last one.
         spare: the silent calls that their connections can spare.
         newcomers: the number of addresses that hold no memory and wait for it.
         starving: for each address, the number of its connections that hold no memory and wait for it.
