@@ -366,7 +366,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
 @contextmanager
 def _watch_loop(pauses: Pauses) -> Iterator[None]:
-    """Records how long the event loop is blocked by any code of the program while the `with` block runs.
+    """Records for how long the code of the program blocks the event loop during the `with` block.
 
     While the event loop is blocked, the client neither reads nor sends, so the server may abort the stream.
     """

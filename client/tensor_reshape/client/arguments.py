@@ -1,4 +1,4 @@
-"""Reads arguments, for which any unambiguous spelling is accepted, and checks targets.
+"""Reads arguments in any unambiguous spelling, and checks targets.
 
 Errors name the correct spelling.
 
@@ -8,8 +8,8 @@ Invariants:
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
 - A target without one of gRPC's schemes, such as `dns:`, must be `host:port`. If the port were missing, gRPC would use
-  port 443, and it would treat `http://host:1` as a host name. Without this check, such a target would fail only when a
-  call finds no server.
+  port 443, and it would treat `http://host:1` as a host name. Without this check, a wrong target would cause an error
+  only when a call finds no server.
 - This module imports no third-party package, so local inference starts without loading an array library.
 """
 
@@ -26,7 +26,7 @@ from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, find_op
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-# These are the type names of the bools of Python and numpy, which are unrelated classes.
+# These are the names of the bool types of Python and numpy. The two types are unrelated classes.
 _FLAG_TYPES = ("bool", "bool_")
 _NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these types are iterable, but are not accepted as a shape
 _SHOWN_CHARACTERS = 60

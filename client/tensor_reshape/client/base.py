@@ -267,8 +267,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
             with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
                 await self._check_health(seconds, waits=True)
         if attempts.deadline.is_within(0):
-            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
-            # exceeded".
+            # The error of the failed attempt is raised, because it is more helpful than "deadline exceeded".
             raise await self._explain_failure(error)
 
     async def _find_fault(self) -> str:

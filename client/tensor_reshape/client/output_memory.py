@@ -26,10 +26,10 @@ _LEAST_STEP_BYTES = 64 * 1024
 _STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
 
 # glibc allocates each block of `_MAPPED_BYTES` or more as fresh memory from the system, until the program frees such a
-# block. From then on, glibc keeps freed blocks up to the size of that block. At the end of its heap, glibc keeps up to
-# twice this size. `_FREED_BYTES` is the largest block that has this effect, less the space for glibc's own data.
-# Without this effect, large messages would need fresh memory again and again, for example 1,700 pages for a stream of
-# 16 MiB.
+# block. From then on, glibc keeps freed blocks up to the size of that block. In addition, glibc keeps free memory at
+# the end of its heap, up to twice the size of that block. `_FREED_BYTES` is the largest block that has this effect,
+# less the space for glibc's own data. Without this effect, large messages would need fresh memory again and again, for
+# example 1,700 pages for a stream of 16 MiB.
 _MAPPED_BYTES = 128 * 1024
 _FREED_BYTES = 32 * 1024 * 1024 - 64 * 1024
 
@@ -45,7 +45,7 @@ def keep_output_memory(max_bytes: int) -> None:
     program has dropped the output and all its views. The system may take the kept memory when it needs memory, but
     tools such as `top` count it as used. Memory is kept only on Linux. Before the first call with a tensor of 128 KiB
     or more, the SDK also frees an unused block of 32 MiB, so that glibc keeps up to 64 MiB of freed memory, as in any
-    program that frees such a block.
+    program that frees a block of this size.
 
     Args:
         max_bytes: the maximum number of bytes to keep, 512 MiB by default. 0 keeps nothing. To keep nothing from the

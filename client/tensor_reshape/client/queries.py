@@ -75,7 +75,8 @@ class ShapeOptions(TypedDict, total=False):
         expected_shape: the output shape that you rely on. The expected shape may be partially known, and the
             inference uses the expected shape as additional information.
         data_type: the element type of the data, which is checked if you pass it.
-        explain: whether results name the origin of each dimension, and errors suggest values that would be accepted.
+        explain: whether results name the origin of each dimension, and whether errors suggest values that would be
+            accepted.
 
     >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
     InferredShape([6])
@@ -128,7 +129,7 @@ require_special_zero(ShapeQuery.__init__)
 def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
     """Splits a batch into calls.
 
-    A batch with `data_from` is not split, because this index must refer to a query of the same call.
+    A batch with `data_from` is not split, because the index in `data_from` must refer to a query of the same call.
 
     Raises:
         TypeError: the argument is a single query, or an item is not a query.

@@ -117,7 +117,7 @@ class Attempts:
     def record_progress(self) -> None:
         """Records that a server has accepted the stream.
 
-        If the server is lost later, the call may wait for another server for as long as a new call may.
+        If the server is lost later, the call has as much time to wait for another server as a new call.
         """
         self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS

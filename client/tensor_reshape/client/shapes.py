@@ -69,7 +69,8 @@ class InferredShape(Sequence[AnyDim]):
                 `data[0]`.
 
         Raises:
-            ValueError: the query has no dimension of this name, or the value is outside its declared bounds.
+            ValueError: the query has no dimension of this name, or the value is outside the declared bounds of the
+                dimension.
 
         >>> shape = client.infer_shape(["batch", "h:1..9"], [4, -1], special_zero=False)
         >>> print(*shape.find_violations({"batch": 3, "h": 6}))

@@ -429,8 +429,8 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
             return transport.send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _start(self, call: PreparedCall[ShapeAnswers], context: ClientContext) -> _Started:
-        # The call is started without waiting for its response, so several calls of a batch run at the same time without
-        # a thread for each.
+        # This method starts the call and does not wait for the response. Several calls of a batch therefore run at the
+        # same time, and need no threads of their own.
         return call, self._turns.take().start(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:

@@ -69,7 +69,7 @@ class FileToken:
     def _find_version(self) -> tuple[int, ...]:
         """Returns a value that changes when the file is written or replaced.
 
-        The value also changes when the path is a symbolic link that now points to another file.
+        If the path is a symbolic link, the value also changes when the link points to another file.
         """
         found = self._path.stat()
         # The file version includes the time of the inode change, because a program that copies the file may keep the

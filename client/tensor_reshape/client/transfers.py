@@ -2,7 +2,7 @@
 
 Invariants:
 
-- For any size and transfer mode, an output array is read-only unless the caller requests a writable output. A caller
+- An output array of any size and transfer mode is read-only unless the caller requests a writable output. A caller
   requests a writable output with `writable`, with `out`, or with `like` for a framework whose arrays are always
   writable.
 - An output shares memory with the caller's arrays only if the caller passes `out`, or if the transfer mode is "view".
@@ -47,7 +47,7 @@ LONG_SECONDS = 1.0
 class Pauses:
     """The longest pauses of one stream.
 
-    A server that aborts a stream without progress does not know the cause of the pauses.
+    If a stream makes no progress, the server aborts it, but does not know the cause of the pause.
 
     Attributes:
         own_seconds: the longest time for which this process neither read nor sent, for example in a `progress`
@@ -158,8 +158,8 @@ class Handover(Transfer, total=False):
     Attributes:
         like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
             of the array API standard. The output is an array of this framework in the memory of this process. If the
-            framework supports it, the elements are not copied. Default: numpy. With the transfer mode "view", an array
-            of this framework stays on its device.
+            framework can use the memory of the output, the elements are not copied. Default: numpy. With the transfer
+            mode "view", an array of this framework stays on its device.
     """
 
     like: object
@@ -372,7 +372,7 @@ class Delivery:
         return next((message for message, is_so in contradictions.items() if is_so), "") or self._find_misfit()
 
     def _find_misfit(self) -> str:
-        """Returns a message if the array `out` cannot receive the output, or an empty text."""
+        """Returns a message if the array `out` cannot receive the output, and otherwise an empty text."""
         out = self._out
         if out is None:
             return ""
