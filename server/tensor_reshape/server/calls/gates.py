@@ -117,7 +117,7 @@ class CallerQuotas:
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards the callers, and is held only while calls are counted
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # roughly in the order of their latest calls
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # callers, roughly in the order of their latest calls
 
     def __len__(self) -> int:
         """The number of remembered callers."""

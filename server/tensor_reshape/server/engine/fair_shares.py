@@ -95,7 +95,7 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a waiting claim does not exceed its connection share."""
+        """Whether any waiting claim is within its connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def count_starving_connections(self) -> dict[str, int]:
@@ -124,9 +124,9 @@ class FairPool(Generic[Owner]):
         return together <= self._middle and self._is_starving(source)
 
     def take(self, source: Source, size: int) -> bool:
-        """If no other claim waits and `size` fits, gives a connection `size` bytes or slots.
+        """Gives a connection `size` bytes or slots if they fit, and if `is_waited_for` is False.
 
-        Returns whether it has done this.
+        Returns whether the connection has got the bytes or slots.
         """
         if self.waiting.queues and self.is_waited_for:
             return False

@@ -157,7 +157,8 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # The state WORKING has no transition for the event ABORT, because a call on which the server works makes progress.
+    # The state WORKING has no transition for the event ABORT, because a call makes progress while the server works on
+    # it.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
         Event.RESPOND: State.SENDING,
@@ -277,9 +278,9 @@ class Lifecycle:
     Attributes:
         handler: the handler, which performs the actions, or `NOBODY` as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client. They are set when the call is entered.
-        info: the facts about the call, or None if no gate and no observer needs them. They are set before the call is
-            entered.
+        source: the address and connection of the client. This attribute is set when the call is entered.
+        info: the facts about the call, or None if no gate and no observer needs them. This attribute is set before the
+            call is entered.
         state: the current state.
         journals: the journals that record the events of the call.
         reading: the bytes held for a message that is arriving, or that has arrived and has no response yet.

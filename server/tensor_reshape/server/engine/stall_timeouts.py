@@ -76,7 +76,8 @@ def find_stalled(
 ) -> dict[Lifecycle, LimitError]:
     """Returns the calls to abort, each with its error.
 
-    Calls whose memory other clients wait for come first. The other calls follow in the order of their last progress.
+    If other clients wait for the memory of a call, this call comes first. The other calls follow in the order of their
+    last progress.
 
     Args:
         lives: all calls.
@@ -104,8 +105,8 @@ def find_stalled(
         if life.state in WORKED_ON or life in stalled:
             continue
         address = life.source.address
-        # A slow upload with its own connection has more time, if only connections of its own address wait, and if other
-        # calls of this address can free memory for them.
+        # A slow upload with its own connection has more time under two conditions. Only connections of its own address
+        # wait, and other calls of this address can free memory for these connections.
         limit = timeouts.find_limit(life, is_pressed=address in pressed and not (address in relieved and life in sole))
         if life.since < now - limit:
             overdue.append((life.since, limit, life))
@@ -142,7 +143,8 @@ def choose_calls_to_abort(
 
     For each address without memory, one silent call of another address is chosen, first from the address with the most
     silent calls. Each of these addresses keeps at least one silent call. For each connection without memory, one call
-    of its own address that can be spared is chosen, first from the connection with the most silent calls.
+    of its own address is chosen, first from the connection with the most silent calls. The connection of each chosen
+    call can spare this call.
 
     Args:
         silent: the silent calls, the newest last.

@@ -80,7 +80,7 @@ class HealthWatch:
     def find_update(self) -> bytes | None:
         """Returns the message with a new status, or None if the status has not changed.
 
-        Only one thread at a time may call this.
+        Only one thread at a time may call this method.
         """
         # The current status is compared with the status that was sent last, so a client that reads slowly gets only the
         # latest status.
@@ -217,7 +217,8 @@ class HealthPort:
 
     Attributes:
         address: the address with its bound port.
-        service: the health service of this port. The server must call `sweep` of the engine of this service regularly.
+        service: the health service of this port. The server must regularly call the method `sweep` of this service's
+            engine.
     """
 
     def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:

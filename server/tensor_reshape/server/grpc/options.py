@@ -40,15 +40,15 @@ This time is shorter than the idle timeout of load balancers, which is some minu
 # Pings of a client must be at least this number of seconds apart. gRPC's own clients wait at least 10 s.
 _MIN_PING_SECONDS = 5.0
 # A client has 5 times KEEPALIVE_SECONDS to reply to a ping of the server. gRPC's default of 20 seconds is too short. A
-# client process may be blocked for a minute, for example by a thread that converts 64 MiB on a busy machine. This
+# client process may be blocked for a minute, for example by a thread that converts 64 MiB on a busy machine. A blocked
 # client replies late. With gRPC's default, the next call of some clients then failed. Waiting longer for the reply
-# costs little, because a client that has disappeared only holds its connection. Its calls make no progress and are
-# aborted.
+# costs little, because a client that has disappeared only holds its connection. The calls of this client make no
+# progress and are aborted.
 _REPLY_INTERVALS = 5.0
 # After this number of pings that arrive too early, gRPC's core closes the connection. Data from the client resets the
 # count of early pings.
 _PING_STRIKES = 2
-# The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads.
+# The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads them.
 # gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. The flow
 # control window therefore matters only between two messages. In a measurement with streams of 16 and 128 MiB, windows
 # of two or four times this size did not help clients that read on the calling thread (0.9 to 1.0 times as fast).

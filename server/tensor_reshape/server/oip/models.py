@@ -59,7 +59,7 @@ class TensorSpec(NamedTuple):
 _FLAG = TensorSpec(SPECIAL_ZERO, "BOOL", frozenset({DataType.BOOLEAN}), size=1)
 
 
-# Models are compared by identity and not by their attributes, like operations. There is only one object for each model,
+# Like operations, models are compared by identity and not by their attributes. There is only one object for each model,
 # and a hash of all attributes would fail because `parameters` is not hashable.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:

@@ -13,9 +13,9 @@ repeat this id.
   the cache keeps the whole response.
 - A response is cached only if the id of the request comes before the elements, is ASCII and has less than 128
   characters.
-- The cache finds the id of a request by its position. This is safe, because an earlier request with the same other
-  bytes was parsed, and its id was at the same position. At other positions, bytes that look like an id may be part of
-  another field, such as a packed shape.
+- The cache finds the id of a request by its position. This is safe, because an earlier request that differs only in its
+  elements and its id was parsed. The id of that request was at the same position. At other positions, bytes that look
+  like an id may be part of another field, such as a packed shape.
 - The memory of this cache is limited. Any thread may use the cache without a lock, like the cache in
   `service.header_cache`.
 - The elements in the raw contents are never parsed or copied. All other fields of a request are small.

@@ -6,8 +6,8 @@ It also has the methods of the API for serialized messages.
   ReshapeService and of the package `oip` are decoded to the same classes.
 - Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. If a
   request is wrong, the method raises a `ReshapeError`. Any other exception is a bug.
-- The class itself does not use threads. The code that uses it supplies a lock (`Turns`), and for each call a function
-  `is_over`, which returns whether the call is over.
+- The class itself does not use threads. The code that uses the class supplies a lock (`Turns`). For each call, it also
+  supplies a function `is_over`, which returns whether the call is over.
 - All batches share one lock, and all single queries share another lock, so a single query never waits for a batch. The
   methods for light requests take no lock.
 - A response depends only on its request and not on earlier requests. A cached response therefore stays valid.
