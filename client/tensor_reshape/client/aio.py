@@ -437,7 +437,7 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
 def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
     """Stores the status with which a call ended.
 
-    A callback of the call reads the status, because grpc.aio overwrites it when it reports another end.
+    A callback of the call reads the status, because grpc.aio overwrites the status when it reports another end.
     """
     try:
         _read_end(call).send(None)

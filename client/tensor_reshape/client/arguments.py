@@ -119,8 +119,8 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: the flag is missing, or is not a bool.
     """
-    # A flag such as special_zero is compared with `is`, because 1 and 0 are equal to True and False but are not
-    # accepted as flags.
+    # The flag is compared with `is`, because a comparison with `==` would also accept 1 and 0, which are equal to True
+    # and False.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -269,7 +269,7 @@ def check_target(target: object) -> str:
 
     Raises:
         TypeError: the target is not text.
-        ValueError: the target neither is `host:port` nor begins with one of gRPC's schemes.
+        ValueError: the target is not `host:port`, and does not begin with one of gRPC's schemes.
     """
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}: write {_suggest(target)}")

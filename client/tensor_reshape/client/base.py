@@ -318,7 +318,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
 _HOST_NAME = re.compile(r"(?:dns:(?:///)?)?([^:/\[\]]+):(\d+)")
 # gRPC calls both addresses of localhost, even if the hosts file of the machine has only one of them.
 _LOOPBACKS = {"localhost": ("127.0.0.1", "::1")}
-_TOTAL_SECONDS = 1.0  # the time for the calls to all other addresses, which usually fail within milliseconds
+_TOTAL_SECONDS = 1.0  # the time limit of all calls to other addresses, which usually fail within milliseconds
 
 
 def _find_better_error(error: UnavailableError, endpoint: Endpoint, options: ChannelOptions) -> UnavailableError:

@@ -218,7 +218,7 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
 
     Args:
         arguments: the arguments of the operation.
-        max_bytes: the maximum size of elements that the transfer "auto" sends in one message.
+        max_bytes: the maximum size in bytes of the elements that the transfer mode "auto" sends in one message.
         how: the options, which may have only the keys in FAST_OPTIONS.
 
     Raises:

@@ -55,9 +55,8 @@ _PING_AFTER_MS = 10_000
 # interval before the ping and this timeout together are shorter than the default timeout of a call, so the call can
 # still be sent to another server.
 _PING_TIMEOUT_MS = 15_000
-# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. If servers are
-# replaced one after another, calls would fail with gRPC's default of 30 s, because the client would find the new
-# servers too late.
+# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. With gRPC's default
+# of 30 s, the client would find new servers too late during a rolling update, and calls would fail.
 _LOOKUP_INTERVAL_MS = 2_000
 MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
 MAX_CONNECTIONS = 64  # a server has at most this number of workers

@@ -135,7 +135,7 @@ def reject_shape(answer: InferredShape, dims: Sequence[int]) -> ResponseError:
 
 
 def reject_view(dims: Sequence[int], strides: Sequence[int] | None) -> InvalidRequestError:
-    """Returns the error for an array that would have to be copied. `strides` is in bytes, or None if it is unknown."""
+    """Returns the error for an array whose strides do not allow a view. `strides` are in bytes, or None if unknown."""
     message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
     return InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=strides)
 

@@ -134,8 +134,8 @@ class Transfer(CallOptions, total=False):
         writable: whether the output must be writable. Default: read-only. With this option, the SDK copies an inline
             output, but not the output of a stream. With the transfer mode "view", the output shares the memory of your
             own array.
-        progress: if True, and if standard error is a terminal, a progress bar is drawn there while a stream runs, and
-            is removed at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. If you pass a
+        progress: True draws a progress bar on standard error while a stream runs, if standard error is a terminal. The
+            bar is removed at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. If you pass a
             function, it is called with the number of bytes that have arrived, and the total. If a stream is lost and
             sent again, the number of arrived bytes starts from 0 again. An exception in the function ends the call.
             Elements of a packed type count with their packed size.
@@ -217,7 +217,7 @@ class Delivery:
         if self.way == "auto":
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
         if self._draws_bar and self.way == "stream":
-            import_bars()  # the import takes no time from the timeout of the call, which has not started yet
+            import_bars()  # the timeout of the call has not started yet, so the import does not shorten it
         adapt_allocator(plan.dense_bytes)
 
     def land(self, output: Array) -> Output:
@@ -248,7 +248,7 @@ class Delivery:
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copy` is "never".
-            ValueError: a copy would be needed, although the strides would allow a view, and `copy` is "never".
+            ValueError: `copy` is "never", and a copy would be needed although the strides would allow a view.
             ResponseError: the server's shape differs from the shape that the local rules infer, or numpy cannot
                 represent it.
         """
@@ -429,7 +429,7 @@ class StreamTransfer:
             begin = time.monotonic()
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
-            # Reading can be slow, because the memory of the array may be a file.
+            # Reading can be slow, because the array may be in a memory-mapped file.
             self.pauses.record(time.monotonic() - begin)
             yield message
 

@@ -1,8 +1,8 @@
 """Makes the calls of a channel through grpcio's public API, and raises the errors of this package.
 
 Invariant: when a process exits, the main thread runs no finalizer of a grpcio object. These finalizers take locks. The
-threads of grpcio are daemon threads, which Python may stop at any point during the exit. If Python stops such a thread
-while it holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
+threads of grpcio are daemon threads, which Python may stop at any point during the exit. If Python stops a thread that
+holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
 
 - At exit, `_close_all` closes all open channels while all threads still run, and `close` drops the channel object.
 - The client drops a call object of the public API when the call is over. Neither the context of an error nor the frames

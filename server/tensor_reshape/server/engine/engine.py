@@ -536,7 +536,10 @@ class Engine:
         return actions
 
     def _release(self, life: Lifecycle) -> Actions:
-        """Frees the concurrency slot and the memory that a call holds. Does nothing if the call holds neither."""
+        """Frees the concurrency slot and the memory that a call holds.
+
+        Does nothing if the call holds no slot and no memory.
+        """
         if life in self._lives:
             del self._lives[life]
             self._slots.change(life.source, -1)

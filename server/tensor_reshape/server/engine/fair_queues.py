@@ -18,15 +18,15 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """A queue of items by address and connection.
+    """A queue of items, in which each item belongs to a connection, and each connection belongs to an address.
 
     The items of a connection leave the queue in the order in which they were added. Addresses take turns round-robin,
     and so do the connections of an address.
 
     Attributes:
-        queues: the waiting items by address and connection. The address and the connection with the next turn come
-            first. Other code must not change this mapping. The mapping is empty if no item waits, so other code can
-            find out without a function call whether items wait.
+        queues: maps each address to its connections, and each connection to its waiting items. The address and the
+            connection with the next turn come first. Other code must not change this mapping. The mapping is empty if
+            no item waits, so other code can find out without a function call whether items wait.
     """
 
     def __init__(self) -> None:

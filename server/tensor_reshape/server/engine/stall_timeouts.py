@@ -179,8 +179,8 @@ def reject_idle(state: State, seconds: float, *, is_pressed: bool) -> LimitError
     Args:
         state: the state of the call.
         seconds: the timeout that the call has exceeded.
-        is_pressed: whether this timeout is shorter because other calls wait. A call that exceeds such a timeout may
-            succeed later, so its client may retry.
+        is_pressed: whether this timeout is shorter because other calls wait. A call that exceeds the shorter timeout
+            may succeed later, so its client may retry.
     """
     if state in WAITS:
         return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")

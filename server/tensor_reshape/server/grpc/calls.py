@@ -174,9 +174,9 @@ class CoreCall(ABC):
         """Cancels the call at once, in any state. Any thread may call this method.
 
         Args:
-            status: the status for the client, which the client gets before messages that it has not read yet. gRPC's
-                core does not send the trailing metadata of this status. The text of the status must be ASCII, because
-                gRPC's core does not escape it. Default: CANCELLED.
+            status: the status, which reaches the client before messages that the client has not read yet. gRPC's core
+                does not send the trailing metadata of this status. The text of the status must be ASCII, because gRPC's
+                core does not escape it. Default: CANCELLED.
         """
         if status is None:
             self._call.cancel()

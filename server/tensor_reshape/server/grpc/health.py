@@ -110,8 +110,8 @@ class Health:
         # the attribute with the status needs no lock, because its assignment is atomic
         self._status = HealthStatus.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
-        # The values of this dict are the function that notifies a watch and the source of its call. The watch has no
-        # reference to this function, because a call and its watch would then form a reference cycle.
+        # Each value of this dict contains the function that notifies a watch, and the source of the watch's call. The
+        # watch has no reference to this function, because a call and its watch would then form a reference cycle.
         self._watches: dict[HealthWatch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[HealthWatch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 

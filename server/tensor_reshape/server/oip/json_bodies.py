@@ -182,7 +182,7 @@ def _pack(data: object, dims: Sequence[int], data_type: DataType, field: str) ->
     return pack_numbers(numbers, data_type, field)
 
 
-_MAX_NUMBERS = 512 * 1024  # the JSON of a request cannot contain more numbers either
+_MAX_NUMBERS = 512 * 1024  # the JSON of a request has at most 1 MiB, so it cannot contain more numbers
 _FIELD = "outputs[0]"
 _ADVICE = "set binary_data to true"
 

@@ -145,9 +145,8 @@ _MODEL_TAG = 0x0A  # the tag of `model_name`, which is field 1 (length-delimited
 MAX_FIELDS = 2048
 """The maximum number of fields of a message. A valid message has about ten fields."""
 
-# The part of a message that is parsed may have up to 1/64 of the size of the largest allowed message. A message object
-# needs up to 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest
-# message.
+# The parsed part of a message may be up to 1/64 as large as the largest allowed message. A message object needs up to
+# 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest message.
 _HEADER_SHARE = 64
 
 

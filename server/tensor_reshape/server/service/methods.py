@@ -163,7 +163,7 @@ class ReshapeService:
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Executes a StaticReshape, DynamicReshape or Reshape request.
 
-        This takes so little time that `is_over` is not checked.
+        The execution takes so little time that `is_over` is not checked.
         """
         del is_over
         response, parts = self._find_cached(operation, request)
@@ -313,7 +313,10 @@ class ReshapeService:
         return found
 
     def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, Parts | None]:
-        """Returns the response if its header is cached, and the parts of the request if they were found."""
+        """Returns the response and the parts of the request.
+
+        The response is None if its header is not cached. The parts are None if they were not needed or not found.
+        """
         headers, parts = self._headers[operation], None
         cached = headers.find(request)
         if cached is None:
@@ -340,8 +343,8 @@ class ReshapeService:
 def _share(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
     """Yields the items of `made` while the client waits.
 
-    Between items, other threads can take the lock. The items are made in groups of `_RUN_ITEMS`. To decode, solve and
-    encode JSON separately for each item would take a sixth longer.
+    Between items, other threads can take the lock. The items are made in groups of `_RUN_ITEMS`. If each item of a JSON
+    batch were decoded, solved and encoded separately, the batch would take a sixth longer.
     """
     checked = _check_each(made, is_over, turns)
     while run := list(islice(checked, _RUN_ITEMS)):
@@ -368,7 +371,7 @@ def build_info_method(info: ServerInfo) -> UnaryMethod:
     response = encode_server_info(info)
 
     def respond(request: bytes) -> bytes:
-        # A ServerInfo request has no fields. Parsing it rejects invalid bytes, but accepts unknown fields of newer
+        # A ServerInfo request has no fields. The parser rejects invalid bytes, but accepts unknown fields of newer
         # clients.
         parse_message(reshape_pb2.ServerInfoRequest, request)
         return response

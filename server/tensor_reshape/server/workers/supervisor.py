@@ -52,7 +52,7 @@ class Worker:
         self.counters: int | None = None  # the file descriptor of the shared memory for metrics, if there is one
         self.serves = False  # whether the process has sent a heartbeat and is not stopping
         self.reason = ""  # why the last process could not serve
-        self.starts = self.hangs = 0  # attempted starts, and processes that stopped sending heartbeats
+        self.starts = self.hangs = 0  # the numbers of attempted starts, and of processes that hung
         self._is_asked = False  # whether the supervisor has asked the worker to stop
         self._is_stopping = False  # whether the process has begun to stop, so that no heartbeats are expected
         self._stop_seconds = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
