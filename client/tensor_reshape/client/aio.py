@@ -236,8 +236,8 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
         self._endpoint.require_open()
-        # The number of parallel calls is limited, because each call needs memory for its messages and a share of the
-        # server's limits. The number of asyncio tasks is not limited.
+        # The number of parallel calls is limited, because each call needs memory for its messages, and counts towards
+        # the limits of the server. The number of asyncio tasks is not limited.
         limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:

@@ -110,9 +110,9 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
 
         Args:
             target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
-                in every gRPC client, environment variables may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`,
-                with exceptions in `no_grpc_proxy` or `no_proxy`). Connections to loopback addresses, `localhost` and
-                unix sockets never use a proxy.
+                in every gRPC client, the environment variables `grpc_proxy`, `https_proxy` and `http_proxy` may set a
+                proxy. The variables `no_grpc_proxy` and `no_proxy` list exceptions. Connections to loopback addresses,
+                `localhost` and unix sockets never use a proxy.
             credentials: TLS credentials from `grpc.ssl_channel_credentials`. Default: plain text.
             token: bearer token, which is sent with every call over TLS.
             token_file: file with the bearer token. The client reads the file again when it changes.

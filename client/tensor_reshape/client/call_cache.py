@@ -1,7 +1,7 @@
 """Caches encoded requests except for the elements of tensors, and caches shape queries with their responses.
 
-Most calls have the same types and shapes as an earlier call. Encoding a cached call and decoding its response cost only
-one lookup, one join of bytes and one comparison. Invariants:
+Most calls have the same types and shapes as an earlier call. A cached call needs only one lookup, one join of bytes and
+one comparison to encode the request and to decode the response. Invariants:
 
 - Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
   other classes may define equality in any way. `_find_key` therefore accepts only certain types of arguments, and a

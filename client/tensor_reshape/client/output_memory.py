@@ -119,7 +119,7 @@ def _keep(block: mmap.mmap) -> None:
 
 
 def _trim() -> None:
-    """Drops the blocks that were not used for the longest time, until the rest is within the limit."""
+    """Drops the least recently used blocks, until the remaining blocks are within the limit."""
     while sum(map(len, _unused.copy())) > _kept_bytes:
         with suppress(IndexError):  # another thread has taken the last block
             _unused.popleft()

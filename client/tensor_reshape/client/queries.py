@@ -100,8 +100,8 @@ class ShapeQuery:
         expected_shape: see `ShapeOptions`.
         data_type: see `ShapeOptions`.
         explain: see `ShapeOptions`.
-        data_from: the index of an earlier query of the batch, whose output shape is used instead of `data_shape`. If
-            this query has no `data_type`, the `data_type` of the earlier query applies.
+        data_from: the index of an earlier query of the batch. The output shape of that query is used instead of
+            `data_shape`. If this query has no `data_type`, the `data_type` of the earlier query applies.
 
     >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
     >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
@@ -182,7 +182,7 @@ def infer_shape_locally(
 def wrap_answers(
     answers: Iterable[ShapeAnswer | ReshapeError], items: Sequence[BatchItem | ReshapeError]
 ) -> list[InferredShape | ReshapeError]:
-    """Returns the results of a batch as `InferredShape` objects and errors, each of which contains its query."""
+    """Returns the results of a batch. Each `InferredShape` object and each error contains its query."""
     results = list[InferredShape | ReshapeError]()
     for answer, item in zip(answers, items, strict=True):
         question = None if isinstance(item, ReshapeError) else _find_question(item, results)

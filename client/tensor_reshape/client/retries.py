@@ -84,7 +84,7 @@ class Pause(NamedTuple):
 
     Attributes:
         seconds: the time that the call waits in any case.
-        is_for_server: whether the call also waits until a server is connected, after `seconds` have passed.
+        is_for_server: whether the call, after `seconds` have passed, also waits until a server is connected.
     """
 
     seconds: float

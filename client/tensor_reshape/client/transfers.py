@@ -92,7 +92,7 @@ class Pauses:
 
     @property
     def are_long(self) -> bool:
-        """Whether this process caused the longest pause, and it lasted for at least `LONG_SECONDS`."""
+        """Whether this process caused the longest pause and the pause lasted for at least `LONG_SECONDS`."""
         return self.own_seconds >= LONG_SECONDS and self.are_own
 
 
@@ -156,10 +156,10 @@ class Handover(Transfer, total=False):
     """All options of `Transfer`, and the option that selects the framework of the output.
 
     Attributes:
-        like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
-            of the array API standard. The output is an array of this framework in the memory of this process. If the
-            framework can use the memory of the output, the elements are not copied. Default: numpy. With the transfer
-            mode "view", an array of this framework stays on its device.
+        like: an array or the namespace of the framework. The namespace is `torch`, `jax.numpy`, `numpy`, `pyarrow`, or
+            any other module of the array API standard. The output is an array of this framework in the memory of this
+            process. If the framework can use the memory of the output, the elements are not copied. Default: numpy.
+            With the transfer mode "view", an array of this framework stays on its device.
     """
 
     like: object

@@ -125,7 +125,8 @@ class StreamExchange(NamedTuple):
     Attributes:
         requests: an iterator over the messages to send, which may run on another thread.
         receive: a function that is called with each received message, even while messages are being sent.
-        runs_foreign_code: whether `receive` calls a function of the caller, which must run on the thread of the caller.
+        runs_foreign_code: whether `receive` calls a function of the caller. This function must run on the thread of the
+            caller.
     """
 
     requests: Iterator[bytes]

@@ -2,8 +2,8 @@
 
 It takes the events of calls and returns the actions to perform.
 
-- The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory for the
-  largest allowed message in the receive pool. A small response uses the reservation of its request until the transport
+- The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory in the
+  receive pool for the largest allowed message. A small response uses the reservation of its request until the transport
   has taken the response. A larger response and the transport's copy of this response need memory of the processing
   pool. Because the pools are separate, arriving messages never block the responses that would free memory.
 - `fair_shares` divides memory and concurrency slots among clients. If calls nevertheless wait for memory, the engine

@@ -2,9 +2,9 @@
 
 - The order of turns does not depend on how many items an address or connection has queued. The queues have no lock and
   no clock. Use a queue only from one thread, or protect it with your own lock.
-- An `AdmissionQueue` holds the calls that wait until they may begin, because many calls have arrived or their client
-  has too many running calls. Each limit, for example `--max-calls`, has its own `AdmissionQueue`. A client whose limit
-  is reached loses its turn, and does not delay other clients.
+- An `AdmissionQueue` holds calls that may not begin yet. A call waits if many calls have arrived, or if its client has
+  too many running calls. Each limit, for example `--max-calls`, has its own `AdmissionQueue`. A client whose limit is
+  reached loses its turn, and does not delay other clients.
 """
 
 from collections import Counter, OrderedDict, deque

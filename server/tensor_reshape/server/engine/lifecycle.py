@@ -219,8 +219,8 @@ class IllegalEventError(TensorReshapeError):
 class CallHandler:
     """The base class of handlers, whose methods do nothing.
 
-    The methods are the actions that the engine requests, and the work of a worker thread. Handlers override these
-    methods. Any thread may call them, without holding the engine's lock.
+    Handlers override these methods. All methods except `do_work` are actions that the engine requests. A worker thread
+    calls `do_work`. Any thread may perform an action, without holding the engine's lock.
     """
 
     def start_read(self) -> None:
@@ -245,14 +245,14 @@ class CallHandler:
         """Aborts the call with an error."""
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once, because its client does not read and would not receive the details of an error.
+        """Cancels the call at once, because its client reads no responses.
 
-        `rejection` is None if the server stops.
+        The client would not receive the details of an error. `rejection` is None if the server stops.
         """
 
 
 NOBODY = CallHandler()
-"""The handler of a call that has none."""
+"""The handler of a call that has no handler of its own."""
 
 Actions: TypeAlias = Sequence[Callable[[], None]]
 """The actions that follow from an event, in the order in which they must be performed.

@@ -5,9 +5,10 @@
   addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
   little memory.
 - While clients that hold no memory wait for memory, other calls are aborted after `SHORT_SECONDS` without progress. If
-  an address that holds no memory waits, calls of other addresses are aborted, and each of these addresses keeps one of
-  its calls. If a connection that holds no memory waits, calls of other connections of the same address are aborted. A
-  connection without waiting calls keeps one of its calls, because this call may be a slow upload.
+  an address holds no memory and waits for memory, calls of other addresses are aborted, and each of these addresses
+  keeps one of its calls. If a connection holds no memory and waits for memory, calls of other connections of the same
+  address are aborted. A connection without waiting calls keeps one of its calls, because this call may be a slow
+  upload.
 - The functions of this module neither change calls nor read a clock. The engine calls these functions while it holds
   its lock.
 """

@@ -289,7 +289,7 @@ class Server:
         self._may_begin_queued = False
 
     def _refuse(self, new: NewCall) -> None:
-        """Ends a call that has left its queue because it has waited too long or the queues are too full."""
+        """Ends a call that has left its queue, because the call has waited too long or the queues are too full."""
         self._queued -= 1
         self._begin(new, self._routes.get(new.method), is_refused=True)
 
