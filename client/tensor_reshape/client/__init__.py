@@ -2,12 +2,12 @@
 
 `Client` makes blocking calls, and `AsyncClient` is for asyncio. Both clients have the same methods. All exceptions
 derive from `TensorReshapeError`. `InvalidRequestError` and `LimitError` mean that this process or the server rejected
-the request. The reason of such an error is the same, whether this process or the server rejected the request.
-`UnauthenticatedError` and `PermissionDeniedError` mean that the server does not allow the call. A `ServiceError` means
-that the call failed for a reason other than a rule or a limit.
+the request. The client and the server reject a request with the same reason. `UnauthenticatedError` and
+`PermissionDeniedError` mean that the server does not allow the call. A `ServiceError` means that the call failed for a
+reason other than a rule or a limit.
 
-Importing this package and inferring shapes locally need only the standard library. The first use of another name of the
-package, such as `Client`, imports gRPC and numpy.
+You need only the standard library to import this package and to infer shapes locally. The first use of another name of
+the package, such as `Client`, imports gRPC and numpy.
 """
 
 from typing import TYPE_CHECKING

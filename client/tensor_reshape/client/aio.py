@@ -236,8 +236,8 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
         self._endpoint.require_open()
-        # The number of parallel calls is limited, because each call needs memory for its messages and a share of the
-        # server's limits. The number of asyncio tasks is not limited.
+        # The number of parallel calls is limited, because each call needs memory for its messages, and counts towards
+        # the limits of the server. The number of asyncio tasks is not limited.
         limit = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def call_limited(piece: Sequence[ShapeQuery]) -> ShapeAnswers:
@@ -366,7 +366,7 @@ class AsyncClient(BaseClient[AsyncInterceptor, grpc.aio.Channel]):
 
 @contextmanager
 def _watch_loop(pauses: Pauses) -> Iterator[None]:
-    """Records how long the event loop is blocked by any code of the program while the `with` block runs.
+    """Records for how long the code of the program blocks the event loop during the `with` block.
 
     While the event loop is blocked, the client neither reads nor sends, so the server may abort the stream.
     """
@@ -437,7 +437,7 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
 def _record_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
     """Stores the status with which a call ended.
 
-    A callback of the call reads the status, because grpc.aio overwrites it when it reports another end.
+    A callback of the call reads the status, because grpc.aio overwrites the status when it reports another end.
     """
     try:
         _read_end(call).send(None)

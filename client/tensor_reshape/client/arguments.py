@@ -1,4 +1,4 @@
-"""Reads arguments, for which any unambiguous spelling is accepted, and checks targets.
+"""Reads arguments in any unambiguous spelling, and checks targets.
 
 Errors name the correct spelling.
 
@@ -8,8 +8,8 @@ Invariants:
 - A value that cannot be sent to a server raises TypeError or ValueError. A value that a server would reject raises the
   same error as on the server.
 - A target without one of gRPC's schemes, such as `dns:`, must be `host:port`. If the port were missing, gRPC would use
-  port 443, and it would treat `http://host:1` as a host name. Without this check, such a target would fail only when a
-  call finds no server.
+  port 443, and it would treat `http://host:1` as a host name. Without this check, a wrong target would cause an error
+  only when a call finds no server.
 - This module imports no third-party package, so local inference starts without loading an array library.
 """
 
@@ -26,7 +26,7 @@ from tensor_reshape.rules.operations import SHAPE_OPERATIONS, Operation, find_op
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-# These are the type names of the bools of Python and numpy, which are unrelated classes.
+# These are the names of the bool types of Python and numpy. The two types are unrelated classes.
 _FLAG_TYPES = ("bool", "bool_")
 _NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # these types are iterable, but are not accepted as a shape
 _SHOWN_CHARACTERS = 60
@@ -119,8 +119,8 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: the flag is missing, or is not a bool.
     """
-    # A flag such as special_zero is compared with `is`, because 1 and 0 are equal to True and False but are not
-    # accepted as flags.
+    # The flag is compared with `is`, because a comparison with `==` would also accept 1 and 0, which are equal to True
+    # and False.
     if special_zero is True or special_zero is False:
         return special_zero
     require_flag(special_zero)
@@ -269,7 +269,7 @@ def check_target(target: object) -> str:
 
     Raises:
         TypeError: the target is not text.
-        ValueError: the target neither is `host:port` nor begins with one of gRPC's schemes.
+        ValueError: the target is not `host:port`, and does not begin with one of gRPC's schemes.
     """
     if not isinstance(target, str):
         raise TypeError(f"target is {target!r}: write {_suggest(target)}")

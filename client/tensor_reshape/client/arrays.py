@@ -6,7 +6,7 @@ Invariants:
 - The conversion keeps every bit pattern of the elements. If numpy lacks the element type, as for bf16 and the 8-bit
   floats of ml_dtypes, the elements are viewed as integers of the same size.
 - If an array is in this process's memory and numpy can address its elements, the elements are not copied. Python lists
-  are copied, and so are PyArrow's booleans, because eight of them share a byte.
+  are copied. PyArrow's booleans are also copied, because eight booleans share a byte.
 - The conversion changes nothing silently: it does not drop gradients, turn nulls into NaN, or move data from a device.
 - Before the call is made, the element type of the data is checked. The framework of the output must have an element
   type that represents every element exactly.
@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 # `MaskedArray` is imported here, because numpy would otherwise import `np.ma` during the first call. If a signal
-# handler (for Ctrl-C) raises during an import, the import lock can stay locked. The first call of every other thread
-# would then wait for the import lock forever.
+# handler (for Ctrl-C) raises an exception during an import, the import lock can stay locked. The first call of every
+# other thread would then wait for the import lock forever.
 from numpy.ma import MaskedArray
 
 from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
@@ -257,8 +257,8 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """Returns the framework of an output, if the framework supports the element type.
 
     Args:
-        like: an array of the framework, or its namespace, which is `torch`, `jax.numpy`, `numpy`, `pyarrow` or any
-            module with `from_dlpack` of the array API standard. None means numpy.
+        like: an array or the namespace of the framework. The namespace is `torch`, `jax.numpy`, `numpy`, `pyarrow` or
+            any module with `from_dlpack` of the array API standard. None means numpy.
         data_type: the element type.
 
     Raises:

@@ -110,9 +110,9 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
 
         Args:
             target: `host:port`, `dns:///host:port` (balances calls over all addresses of the name) or `unix:PATH`. As
-                in every gRPC client, environment variables may set a proxy (`grpc_proxy`, `https_proxy`, `http_proxy`,
-                with exceptions in `no_grpc_proxy` or `no_proxy`). Connections to loopback addresses, `localhost` and
-                unix sockets never use a proxy.
+                in every gRPC client, the environment variables `grpc_proxy`, `https_proxy` and `http_proxy` may set a
+                proxy. The variables `no_grpc_proxy` and `no_proxy` list exceptions. Connections to loopback addresses,
+                `localhost` and unix sockets never use a proxy.
             credentials: TLS credentials from `grpc.ssl_channel_credentials`. Default: plain text.
             token: bearer token, which is sent with every call over TLS.
             token_file: file with the bearer token. The client reads the file again when it changes.
@@ -267,8 +267,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
             with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
                 await self._check_health(seconds, waits=True)
         if attempts.deadline.is_within(0):
-            # If a server was lost before the deadline, its error is raised, because it is more helpful than "deadline
-            # exceeded".
+            # The error of the failed attempt is raised, because it is more helpful than "deadline exceeded".
             raise await self._explain_failure(error)
 
     async def _find_fault(self) -> str:
@@ -319,7 +318,7 @@ class BaseClient(ABC, Generic[AnyInterceptor, AnyChannel]):
 _HOST_NAME = re.compile(r"(?:dns:(?:///)?)?([^:/\[\]]+):(\d+)")
 # gRPC calls both addresses of localhost, even if the hosts file of the machine has only one of them.
 _LOOPBACKS = {"localhost": ("127.0.0.1", "::1")}
-_TOTAL_SECONDS = 1.0  # the time for the calls to all other addresses, which usually fail within milliseconds
+_TOTAL_SECONDS = 1.0  # the time limit of all calls to other addresses, which usually fail within milliseconds
 
 
 def _find_better_error(error: UnavailableError, endpoint: Endpoint, options: ChannelOptions) -> UnavailableError:

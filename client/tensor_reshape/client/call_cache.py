@@ -1,11 +1,11 @@
-"""Caches encoded requests without the elements of their tensors, and shape queries with their responses.
+"""Caches encoded requests except for the elements of tensors, and caches shape queries with their responses.
 
-Most calls have the same types and shapes as an earlier call. Encoding a cached call and decoding its response cost only
-one lookup, one join of bytes and one comparison. Invariants:
+Most calls have the same types and shapes as an earlier call. A cached call needs only one lookup, one join of bytes and
+one comparison to encode the request and to decode the response. Invariants:
 
 - Two calls share a cache entry only if they are exactly equal. In Python, True, 1 and 1.0 are equal, and objects of
-  other classes may define equality in any way. A call is therefore not cached if `_find_key` does not accept the types
-  of its arguments.
+  other classes may define equality in any way. `_find_key` therefore accepts only certain types of arguments, and a
+  call with other types is not cached.
 - A reshape is cached only if the local rules accept it, and a query is cached only after the server has accepted it. A
   rejected call is therefore never cached.
 - If a response differs from the expected bytes, it is decoded like the response of a call that is not cached.
@@ -218,7 +218,7 @@ def find_call(arguments: Arguments, max_bytes: int, how: Handover) -> PreparedCa
 
     Args:
         arguments: the arguments of the operation.
-        max_bytes: the maximum size of elements that the transfer "auto" sends in one message.
+        max_bytes: the maximum size in bytes of the elements that the transfer mode "auto" sends in one message.
         how: the options, which may have only the keys in FAST_OPTIONS.
 
     Raises:

@@ -45,7 +45,7 @@ def _choose_error(
     if rejection is not None:
         return rejection
     if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # gRPC's own code rejects a message that is too large before the server can report its limit.
+        # If a message is too large, gRPC's own code rejects it before the server can report its limit.
         return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
     return _KINDS.get(code, ServiceError)(text, code)
 
@@ -130,7 +130,7 @@ def describe_fault(error: TensorReshapeError) -> str:
 
 
 def describe_wait(state: ChannelConnectivity | None, target: str) -> str:
-    """Returns the reason why a call on a channel in this state has to wait.
+    """Returns the reason why a call on a channel in this state must wait.
 
     The returned text is empty if the channel is neither connecting nor idle.
     """
@@ -162,7 +162,7 @@ def explain_timeout(error: CallTimeoutError, seconds: float | None, fault: str =
 _UNARY_ADVICE = 'use transfer="stream", or transfer="auto" and a client whose inline_max_bytes is below this limit'
 _STREAM_ADVICE = "use a client with smaller chunk_bytes"
 _ADVICE = {**{method.path: _UNARY_ADVICE for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM_ADVICE}
-# The error text of gRPC's core for a message that is too large matches this expression.
+# This expression matches the error text of gRPC's core for a message that is too large.
 _SIZES = re.compile(r"larger than max \((\d+) vs\. (\d+)\)")
 
 

@@ -1,4 +1,4 @@
-"""The context of a single call, which consists of the deadline and the metadata of the call.
+"""The context of a single call. A context consists of the deadline and the metadata of the call.
 
 Invariants: metadata are checked before a request is sent. All attempts of a call, and all calls of a batch, share one
 context. With tracing, a call belongs to the trace of its caller. If the caller has no current span, the call sends no
@@ -116,7 +116,7 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
 
     Raises:
         TypeError: an item is not a pair.
-        ValueError: a key contains other characters than lower-case letters, digits, "_", "-" and ".", or a value has a
+        ValueError: a key contains characters other than lower-case letters, digits, "_", "-" and ".", or a value has a
             type or characters that its key does not allow.
     """
     if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):

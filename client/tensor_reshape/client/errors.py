@@ -91,9 +91,10 @@ _Error = TypeVar("_Error", bound=TensorReshapeError)
 
 
 def keep_question(error: _Error, question: AnyQuestion | None) -> _Error:
-    """Returns `error`. If one of the five reshape rules rejected the query, `to_svg` of the error now draws the query.
+    """Returns `error` with the query, which the method `to_svg` of the error draws.
 
-    A requested shape that is longer than any server allows is not kept, because it may have millions of items.
+    Only an error of one of the five reshape rules keeps the query. A requested shape that is longer than any server
+    allows is not kept, because it may have millions of items.
     """
     if question is None or len(question.target or ()) > MAX_RANK or not isinstance(error, ReshapeError):
         return error

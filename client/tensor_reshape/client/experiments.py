@@ -1,8 +1,8 @@
 """Makes the small calls of a single thread faster by switching off an experiment of gRPC's core.
 
 By default, threads of gRPC's core read a client's connections and wake the thread that waits for a response. Without
-the experiment `event_engine_client`, the waiting thread reads the connection itself. However, streams then take a
-little longer, and so do the calls of many threads. The page docs/how-to/python-client.md has the figures.
+the experiment `event_engine_client`, the waiting thread reads the connection itself. However, streams and the calls of
+many threads then take a little longer. The page docs/how-to/python-client.md has the figures.
 
 - gRPC's core reads the environment variable `GRPC_EXPERIMENTS` once, when grpc is imported. This module imports grpc
   only when `use_fast_polling` is called.
@@ -25,12 +25,12 @@ _RELEASES = {(1, 85)}
 
 
 def use_fast_polling() -> bool:
-    """Imports grpc with a setting that makes small calls faster if a single thread makes them one after another.
+    """Imports grpc with a setting that makes the small calls of a single thread faster.
 
     Call this function before any other module imports grpc. With this setting, the thread that waits for a response
-    reads it from the connection itself, so no other thread has to wake the waiting thread. However, streams take a
-    little longer, and so do the calls of many threads. The setting applies to all gRPC clients of the process, but not
-    to its child processes.
+    reads the connection itself, so no other thread needs to wake the waiting thread. However, streams and the calls of
+    many threads take a little longer. The setting applies to all gRPC clients of the process, but not to its child
+    processes.
 
     Returns:
         True if the function has imported grpc with this setting. False if the environment already has

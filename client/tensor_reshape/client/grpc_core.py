@@ -1,9 +1,9 @@
 """Makes unary calls and streams directly on gRPC's core. This module uses private names of grpcio.
 
 For each blocking call, the public API of grpcio creates a state, a lock and a set of pending operations. For each
-stream, grpcio also starts two threads. Only callbacks and futures need these objects, but for a small call, they take
-more than a quarter of a client's processor time. The class `CoreTransport` instead makes a unary call with one batch of
-core operations and one event. One thread sends and receives all messages of a stream.
+stream, grpcio also starts two threads. Only callbacks and futures need these objects, but the objects take more than a
+quarter of the processor time of a client that makes small calls. The class `CoreTransport` instead makes a unary call
+with one batch of core operations and one event. One thread sends and receives all messages of a stream.
 
 - `is_supported` makes two test calls before any client relies on a private name. If grpcio has changed its private
   names, or if the channel is intercepted, clients use `Transport`, which needs only public names. If grpcio has changed
@@ -11,10 +11,11 @@ core operations and one event. One thread sends and receives all messages of a s
   a private name or an extra thread.
 - The calling thread of a unary call waits in gRPC's core, which checks for signals five times a second. If a signal
   handler raises an exception such as KeyboardInterrupt, `send` raises it and cancels the call. At two steps of a call,
-  such an exception has other effects, which it also has with grpcio's public API. If the exception arrives while the
-  call is being started, which takes longer for a large message, the call continues on the server until its deadline. If
-  the exception arrives while grpcio holds its channel lock, the lock stays locked, and no other thread can use the
-  channel. A stream of the main thread therefore runs on another thread, unless it reports its progress to the caller.
+  an exception of a signal handler has other effects. It has the same effects with grpcio's public API. If the exception
+  arrives while the call is being started, the call continues on the server until its deadline. Starting a call takes
+  longer with a large message. If the exception arrives while grpcio holds its channel lock, the lock stays locked, and
+  no other thread can use the channel. A stream of the main thread therefore runs on another thread, unless it reports
+  its progress to the caller.
 - Closing a channel ends its running calls and rejects new calls.
 """
 
@@ -87,7 +88,7 @@ def is_tls(credentials: grpc.ChannelCredentials) -> bool:
 
 @cache
 def is_supported() -> bool:
-    """Whether the installed grpcio has the private names that this module uses, and test calls work.
+    """Whether the installed grpcio has the private names that this module uses, and whether test calls work.
 
     The test calls use an address without a server, and a deadline that has already passed. These test calls are made
     only once per process and take about a millisecond.
@@ -188,7 +189,7 @@ _SENT, _HALF_CLOSED, _RECEIVED, _ENDED = range(4)  # the tags of the events of a
 
 
 class _StreamCall:
-    """A stream call. One thread, which is not the main thread, sends and receives all its messages.
+    """A stream call. One thread, which is not the main thread, sends and receives all messages of the stream.
 
     The attribute `_due` is the number of started batches of operations whose events have not been taken. When the last
     event of a call is taken, grpcio frees the call, so no further event may be requested.

@@ -39,7 +39,8 @@ _FOREVER_SECONDS = 10**9  # with a larger timeout, gRPC would treat the deadline
 # window has a fixed size, because a window that adapts to the bandwidth has no useful limit and does not make streams
 # on one machine faster. Windows of 256 KiB and 512 KiB were slower by 20 %. Windows of 4 MiB and 16 MiB are equally
 # fast. HAProxy 2.6 stops a stream in both directions if the window is used up while the client sends. On a busy
-# machine, HAProxy stopped 4 of 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with 16 MiB.
+# machine, HAProxy stopped 4 of 84 streams of 256 MiB with a window of 4 MiB, and none of 168 streams with a window of
+# 16 MiB.
 _WINDOW_BYTES = 16 * 1024 * 1024
 # If a host does not acknowledge sent data for this time, gRPC treats the host as lost and its calls fail. A host that
 # loses its network cannot close its connections. The kernel of a running host acknowledges data even if its server is
@@ -54,9 +55,8 @@ _PING_AFTER_MS = 10_000
 # interval before the ping and this timeout together are shorter than the default timeout of a call, so the call can
 # still be sent to another server.
 _PING_TIMEOUT_MS = 15_000
-# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. If servers are
-# replaced one after another, calls would fail with gRPC's default of 30 s, because the client would find the new
-# servers too late.
+# This is the shortest time between two DNS lookups after a lost connection. gRPC's default is 30 s. With gRPC's default
+# of 30 s, the client would find new servers too late during a rolling update, and calls would fail.
 _LOOKUP_INTERVAL_MS = 2_000
 MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # a server accepts chunks of this size by default
 MAX_CONNECTIONS = 64  # a server has at most this number of workers
@@ -196,8 +196,8 @@ def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unheal
     Args:
         target: the target, in the form that `Client` accepts.
         own: the caller's options, which override the options of this module.
-        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. Such a channel cannot request the
-            health of these servers.
+        avoid_unhealthy: whether the channel avoids servers that report NOT_SERVING. A channel that avoids these servers
+            cannot request their health.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     ours: ChannelOptions = [

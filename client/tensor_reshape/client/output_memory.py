@@ -3,7 +3,7 @@
 The operating system clears each page of fresh memory, which takes several times as long as copying a page. Invariants:
 
 - Memory is used again only when no array refers to it. Every numpy view of the memory refers to the array that
-  `take_memory` returned, and an array of another framework refers to such a view.
+  `take_memory` returned, and an array of another framework refers to one of these views.
 - The system can take unused memory at any time (MADV_FREE), so no timer is needed to return the memory.
 - Finalizers may run on any thread and during any statement, so they take no lock. The operations of the deque are
   atomic. Python ignores an exception that a signal handler raises in a finalizer.
@@ -25,11 +25,11 @@ _LEAST_BYTES = 256 * 1024  # the C library itself keeps smaller blocks
 _LEAST_STEP_BYTES = 64 * 1024
 _STEPS_LOG2 = 3  # sizes are rounded up by at most an eighth, so that an output of a similar size fits
 
-# glibc allocates each block of `_MAPPED_BYTES` or more as fresh memory from the system, until the program frees such a
-# block. From then on, glibc keeps freed blocks up to the size of that block. At the end of its heap, glibc keeps up to
-# twice this size. `_FREED_BYTES` is the largest block that has this effect, less the space for glibc's own data.
-# Without this effect, large messages would need fresh memory again and again, for example 1,700 pages for a stream of
-# 16 MiB.
+# At first, glibc allocates each block of `_MAPPED_BYTES` or more as fresh memory from the system. After the program has
+# freed one of these blocks, glibc keeps freed blocks up to the size of that block. In addition, glibc keeps free memory
+# at the end of its heap, up to twice the size of that block. `_FREED_BYTES` is the largest block that has this effect,
+# less the space for glibc's own data. Without this effect, large messages would need fresh memory again and again, for
+# example 1,700 pages for a stream of 16 MiB.
 _MAPPED_BYTES = 128 * 1024
 _FREED_BYTES = 32 * 1024 * 1024 - 64 * 1024
 
@@ -45,7 +45,7 @@ def keep_output_memory(max_bytes: int) -> None:
     program has dropped the output and all its views. The system may take the kept memory when it needs memory, but
     tools such as `top` count it as used. Memory is kept only on Linux. Before the first call with a tensor of 128 KiB
     or more, the SDK also frees an unused block of 32 MiB, so that glibc keeps up to 64 MiB of freed memory, as in any
-    program that frees such a block.
+    program that frees a block of this size.
 
     Args:
         max_bytes: the maximum number of bytes to keep, 512 MiB by default. 0 keeps nothing. To keep nothing from the
@@ -119,7 +119,7 @@ def _keep(block: mmap.mmap) -> None:
 
 
 def _trim() -> None:
-    """Drops the blocks that were not used for the longest time, until the rest is within the limit."""
+    """Drops the least recently used blocks, until the remaining blocks are within the limit."""
     while sum(map(len, _unused.copy())) > _kept_bytes:
         with suppress(IndexError):  # another thread has taken the last block
             _unused.popleft()

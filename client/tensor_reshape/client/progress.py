@@ -36,7 +36,7 @@ def check_progress(progress: object) -> Progress | None:
     """Returns the function that the caller passed as `progress`, or None if the caller passed no function.
 
     Raises:
-        TypeError: the value is neither a function nor a bool nor None.
+        TypeError: the value is not a function, a bool or None.
     """
     if progress is None or progress is True or progress is False:
         return None
@@ -157,5 +157,6 @@ def _make_display(console: "rich.console.Console") -> "rich.progress.Progress":
 
 _bars = _Bars()
 if hasattr(os, "register_at_fork"):  # Windows has no `os.register_at_fork`
-    # A forked process has no thread that draws the parent's bars, and in the child, the lock may stay locked forever.
+    # A forked process has no thread that draws the parent's bars. In the forked process, the lock may stay locked
+    # forever.
     os.register_at_fork(after_in_child=_bars.forget)

@@ -75,7 +75,8 @@ class ShapeOptions(TypedDict, total=False):
         expected_shape: the output shape that you rely on. The expected shape may be partially known, and the
             inference uses the expected shape as additional information.
         data_type: the element type of the data, which is checked if you pass it.
-        explain: whether results name the origin of each dimension, and errors suggest values that would be accepted.
+        explain: whether results name the origin of each dimension, and whether errors suggest values that would be
+            accepted.
 
     >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
     InferredShape([6])
@@ -99,8 +100,8 @@ class ShapeQuery:
         expected_shape: see `ShapeOptions`.
         data_type: see `ShapeOptions`.
         explain: see `ShapeOptions`.
-        data_from: the index of an earlier query of the batch, whose output shape is used instead of `data_shape`. If
-            this query has no `data_type`, the `data_type` of the earlier query applies.
+        data_from: the index of an earlier query of the batch. The output shape of that query is used instead of
+            `data_shape`. If this query has no `data_type`, the `data_type` of the earlier query applies.
 
     >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
     >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
@@ -128,7 +129,7 @@ require_special_zero(ShapeQuery.__init__)
 def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
     """Splits a batch into calls.
 
-    A batch with `data_from` is not split, because this index must refer to a query of the same call.
+    A batch with `data_from` is not split, because the index in `data_from` must refer to a query of the same call.
 
     Raises:
         TypeError: the argument is a single query, or an item is not a query.
@@ -181,7 +182,7 @@ def infer_shape_locally(
 def wrap_answers(
     answers: Iterable[ShapeAnswer | ReshapeError], items: Sequence[BatchItem | ReshapeError]
 ) -> list[InferredShape | ReshapeError]:
-    """Returns the results of a batch as `InferredShape` objects and errors, each of which contains its query."""
+    """Returns the results of a batch. Each `InferredShape` object and each error contains its query."""
     results = list[InferredShape | ReshapeError]()
     for answer, item in zip(answers, items, strict=True):
         question = None if isinstance(item, ReshapeError) else _find_question(item, results)

@@ -101,8 +101,8 @@ def decode_shapes(
 
     Args:
         items: for each query of the batch, the query or its rejection.
-        rejected: errors of queries that could not be sent, by index. These errors replace the server's results for the
-            empty items that were sent instead.
+        rejected: maps the index of each query that could not be sent to the error of the query. These errors replace
+            the server's results for the empty items that were sent instead.
         raw: the response.
 
     Raises:
@@ -135,7 +135,7 @@ def reject_shape(answer: InferredShape, dims: Sequence[int]) -> ResponseError:
 
 
 def reject_view(dims: Sequence[int], strides: Sequence[int] | None) -> InvalidRequestError:
-    """Returns the error for an array that would have to be copied. `strides` is in bytes, or None if it is unknown."""
+    """Returns the error for an array whose strides do not allow a view. `strides` are in bytes, or None if unknown."""
     message = f'the strides of the array do not allow a view of shape {list(dims)}: pass copy="if_needed"'
     return InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=strides)
 
@@ -171,8 +171,8 @@ class PreparedCall(NamedTuple, Generic[AnyResponse]):
         method: the method path.
         request: the message.
         decode: the function that reads the response.
-        question: the shape query of the call, or None if the call is not a single shape query. A rejection of the call
-            keeps this query.
+        question: the shape query of the call, or None if the call is not a single shape query. If the call is rejected,
+            the error keeps this query.
     """
 
     method: str
@@ -216,7 +216,7 @@ class Plan:
         dims: the output shape according to the rules.
         array: the data, or the bytes of a `PackedTensor`.
         data_type: the type of the data and of the output.
-        shape: the requested shape as a tensor, for operations that take one.
+        shape: the requested shape as a tensor, if the operation takes the requested shape as a tensor.
         is_of_bytes: whether the data and the output are `PackedTensor` objects.
     """
 

@@ -11,8 +11,8 @@ No method of the service changes any state, so sending a call again does no harm
 
 An overloaded server returns a RetryInfo with a delay. The call is retried after that delay plus a random back-off. If
 the server was lost, the call waits until a server is connected, and sends nothing until then. A call has lost its
-server if the status is UNAVAILABLE, is CANCELLED because the server was stopping, or is missing because a proxy ended
-the call.
+server in three cases. The status is UNAVAILABLE, the server cancelled the call because it was stopping, or a proxy
+ended the call without a status.
 
 This module only plans retries. The module `base` sends the calls and waits.
 """
@@ -84,7 +84,7 @@ class Pause(NamedTuple):
 
     Attributes:
         seconds: the time that the call waits in any case.
-        is_for_server: whether the call also waits until a server is connected, after `seconds` have passed.
+        is_for_server: whether the call, after `seconds` have passed, also waits until a server is connected.
     """
 
     seconds: float
@@ -117,7 +117,7 @@ class Attempts:
     def record_progress(self) -> None:
         """Records that a server has accepted the stream.
 
-        If the server is lost later, the call may wait for another server for as long as a new call may.
+        If the server is lost later, the call has as much time to wait for another server as a new call.
         """
         self._rejection = None
         self._patience_seconds = PATIENCE_SECONDS
@@ -145,8 +145,8 @@ class Attempts:
         """Returns the error of a call whose last attempt ended with `error`.
 
         If the server was overloaded until the deadline, the overload error is returned instead of the timeout error.
-        The overload error is more helpful, and the result must not depend on whether the deadline passes during an
-        attempt or during a pause.
+        The overload error is more helpful. In addition, the result must not depend on whether the deadline passes
+        during an attempt or during a pause.
         """
         rejection, self._rejection = self._rejection, None
         return rejection if rejection is not None and isinstance(error, CallTimeoutError) else error

@@ -65,11 +65,12 @@ class InferredShape(Sequence[AnyDim]):
         A condition is skipped if one of its dimensions has no value.
 
         Args:
-            values: the sizes of dimensions by name. A dimension without a name is identified by its position, such as
-                `data[0]`.
+            values: maps the names of dimensions to their sizes. A dimension without a name is identified by its
+                position, such as `data[0]`.
 
         Raises:
-            ValueError: the query has no dimension of this name, or the value is outside its declared bounds.
+            ValueError: the query has no dimension of this name, or the value is outside the declared bounds of the
+                dimension.
 
         >>> shape = client.infer_shape(["batch", "h:1..9"], [4, -1], special_zero=False)
         >>> print(*shape.find_violations({"batch": 3, "h": 6}))

@@ -1,7 +1,7 @@
 """The blocking client.
 
-Any thread may make calls with the same client. Threads share the channels, which grpc allows, and the `RetryBudget`,
-which a lock protects.
+Any thread may make calls with the same client. The channels of grpc are thread-safe, and a lock protects the
+`RetryBudget`.
 """
 
 import time
@@ -62,8 +62,9 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
     """A blocking client that reshapes arrays on a server. Threads may share a client.
 
     Inputs may be arrays of any framework. Outputs are read-only unless you pass `writable=True`, `out=` or
-    `like=torch`. A method raises a `ReshapeError` if the request is rejected, `CallTimeoutError` after its timeout,
-    `UnavailableError` if no server can be reached after retries, and another `ServiceError` for any other status.
+    `like=torch`. A method raises a `ReshapeError` if the request is rejected, a `CallTimeoutError` if the timeout of
+    the call passes, and an `UnavailableError` if no server can be reached after retries. It raises another
+    `ServiceError` for any other status.
 
     If the connection to the server is lost, a call waits up to 10 seconds for a server. If the server is overloaded,
     the client retries with growing pauses while its retry budget lasts. The client stops waiting and retrying when the
@@ -429,8 +430,8 @@ class Client(BaseClient[BlockingInterceptor, Transport]):
             return transport.send(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _start(self, call: PreparedCall[ShapeAnswers], context: ClientContext) -> _Started:
-        # The call is started without waiting for its response, so several calls of a batch run at the same time without
-        # a thread for each.
+        # This method starts the call and does not wait for the response. Several calls of a batch therefore run at the
+        # same time, and need no threads of their own.
         return call, self._turns.take().start(call.method, call.request, *self._endpoint.begin_attempt(context))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:

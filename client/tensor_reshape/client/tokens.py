@@ -2,10 +2,10 @@
 
 - The client sends a token over any TLS connection. Without TLS, the client sends a token only to this machine, and only
   if the caller allows it. In all other cases, the client raises an error before it creates a channel.
-- Over TLS, the token is sent in the metadata of each call. With gRPC's own mechanism, call credentials, a small call
-  took four times as long, because gRPC starts a Python thread for every call. Call credentials are used only if this
-  module does not recognize the kind of the channel credentials. gRPC's core then sends the token over connections that
-  it considers private, and fails a call over any other connection.
+- Over TLS, the token is sent in the metadata of each call. With call credentials, which are gRPC's own mechanism, a
+  small call took four times as long, because gRPC starts a Python thread for every call. Call credentials are used only
+  if this module does not recognize the kind of the channel credentials. gRPC's core then sends the token over
+  connections that it considers private, and fails a call over any other connection.
 - The client checks before every call whether the token file has changed, because tokens are rotated by replacing the
   file. This check of the file costs one system call. While the file is missing or empty, the client continues to use
   the previous token.
@@ -69,7 +69,7 @@ class FileToken:
     def _find_version(self) -> tuple[int, ...]:
         """Returns a value that changes when the file is written or replaced.
 
-        The value also changes when the path is a symbolic link that now points to another file.
+        If the path is a symbolic link, the value also changes when the link points to another file.
         """
         found = self._path.stat()
         # The file version includes the time of the inode change, because a program that copies the file may keep the

@@ -2,7 +2,7 @@
 
 Invariants:
 
-- For any size and transfer mode, an output array is read-only unless the caller requests a writable output. A caller
+- An output array of any size and transfer mode is read-only unless the caller requests a writable output. A caller
   requests a writable output with `writable`, with `out`, or with `like` for a framework whose arrays are always
   writable.
 - An output shares memory with the caller's arrays only if the caller passes `out`, or if the transfer mode is "view".
@@ -47,7 +47,7 @@ LONG_SECONDS = 1.0
 class Pauses:
     """The longest pauses of one stream.
 
-    A server that aborts a stream without progress does not know the cause of the pauses.
+    If a stream makes no progress, the server aborts it, but does not know the cause of the pause.
 
     Attributes:
         own_seconds: the longest time for which this process neither read nor sent, for example in a `progress`
@@ -92,7 +92,7 @@ class Pauses:
 
     @property
     def are_long(self) -> bool:
-        """Whether this process caused the longest pause, and it lasted for at least `LONG_SECONDS`."""
+        """Whether this process caused the longest pause and the pause lasted for at least `LONG_SECONDS`."""
         return self.own_seconds >= LONG_SECONDS and self.are_own
 
 
@@ -134,8 +134,8 @@ class Transfer(CallOptions, total=False):
         writable: whether the output must be writable. Default: read-only. With this option, the SDK copies an inline
             output, but not the output of a stream. With the transfer mode "view", the output shares the memory of your
             own array.
-        progress: if True, and if standard error is a terminal, a progress bar is drawn there while a stream runs, and
-            is removed at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. If you pass a
+        progress: True draws a progress bar on standard error while a stream runs, if standard error is a terminal. The
+            bar is removed at the end. A terminal that is frozen (Ctrl-S) delays the end of the call. If you pass a
             function, it is called with the number of bytes that have arrived, and the total. If a stream is lost and
             sent again, the number of arrived bytes starts from 0 again. An exception in the function ends the call.
             Elements of a packed type count with their packed size.
@@ -156,10 +156,10 @@ class Handover(Transfer, total=False):
     """All options of `Transfer`, and the option that selects the framework of the output.
 
     Attributes:
-        like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other module
-            of the array API standard. The output is an array of this framework in the memory of this process. If the
-            framework supports it, the elements are not copied. Default: numpy. With the transfer mode "view", an array
-            of this framework stays on its device.
+        like: an array or the namespace of the framework. The namespace is `torch`, `jax.numpy`, `numpy`, `pyarrow`, or
+            any other module of the array API standard. The output is an array of this framework in the memory of this
+            process. If the framework can use the memory of the output, the elements are not copied. Default: numpy.
+            With the transfer mode "view", an array of this framework stays on its device.
     """
 
     like: object
@@ -217,7 +217,7 @@ class Delivery:
         if self.way == "auto":
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
         if self._draws_bar and self.way == "stream":
-            import_bars()  # the import takes no time from the timeout of the call, which has not started yet
+            import_bars()  # the timeout of the call has not started yet, so the import does not shorten it
         adapt_allocator(plan.dense_bytes)
 
     def land(self, output: Array) -> Output:
@@ -248,7 +248,7 @@ class Delivery:
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, if a copy would be needed and `copy` is "never".
-            ValueError: a copy would be needed, although the strides would allow a view, and `copy` is "never".
+            ValueError: `copy` is "never", and a copy would be needed although the strides would allow a view.
             ResponseError: the server's shape differs from the shape that the local rules infer, or numpy cannot
                 represent it.
         """
@@ -372,7 +372,7 @@ class Delivery:
         return next((message for message, is_so in contradictions.items() if is_so), "") or self._find_misfit()
 
     def _find_misfit(self) -> str:
-        """Returns a message if the array `out` cannot receive the output, or an empty text."""
+        """Returns a message if the array `out` cannot receive the output, and otherwise an empty text."""
         out = self._out
         if out is None:
             return ""
@@ -429,7 +429,7 @@ class StreamTransfer:
             begin = time.monotonic()
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
             message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
-            # Reading can be slow, because the memory of the array may be a file.
+            # Reading can be slow, because the array may be in a memory-mapped file.
             self.pauses.record(time.monotonic() - begin)
             yield message
 

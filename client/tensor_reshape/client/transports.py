@@ -1,13 +1,13 @@
 """Makes the calls of a channel through grpcio's public API, and raises the errors of this package.
 
 Invariant: when a process exits, the main thread runs no finalizer of a grpcio object. These finalizers take locks. The
-threads of grpcio are daemon threads, which Python may stop at any point during the exit. If Python stops such a thread
-while it holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
+threads of grpcio are daemon threads, which Python may stop at any point during the exit. If Python stops a thread that
+holds a lock, the lock is never released, so a finalizer that waits for the lock would hang the process.
 
 - At exit, `_close_all` closes all open channels while all threads still run, and `close` drops the channel object.
-- The client drops a call object of the public API when the call is over. No error refers to a call object, neither
-  through its context nor through the frames of its traceback. An error and its traceback often form a reference cycle,
-  which the garbage collector may free on the main thread.
+- The client drops a call object of the public API when the call is over. Neither the context of an error nor the frames
+  of its traceback refer to a call object. An error and its traceback often form a reference cycle, which the garbage
+  collector may free on the main thread.
 - No code subscribes to the state of a channel, because grpcio would poll the state on a thread that ends up to 0.2 s
   too late.
 """
@@ -33,7 +33,7 @@ from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
-# A signal that arrives just before the main thread begins to wait is handled after this time, as in gRPC's core.
+# If a signal arrives just before the main thread begins to wait, it is handled after this time, as in gRPC's core.
 _SIGNAL_SECONDS = 0.2
 _CANCEL_SECONDS = 10.0  # the maximum wait for the end of a cancelled call, which usually takes milliseconds
 
@@ -125,7 +125,8 @@ class StreamExchange(NamedTuple):
     Attributes:
         requests: an iterator over the messages to send, which may run on another thread.
         receive: a function that is called with each received message, even while messages are being sent.
-        runs_foreign_code: whether `receive` calls a function of the caller, which must run on the thread of the caller.
+        runs_foreign_code: whether `receive` calls a function of the caller. This function must run on the thread of the
+            caller.
     """
 
     requests: Iterator[bytes]
@@ -191,7 +192,8 @@ def run_aside(run: Callable[[], _Result], cancel: Callable[[], object] = _do_not
 
     Python runs signal handlers on the main thread, between any two instructions. A handler that raises an exception can
     leave a lock of grpcio locked, or can leave a call whose events no thread takes. If a handler raises an exception
-    while the main thread waits, this function calls `cancel` on another thread, and waits for the end of `run`.
+    while the main thread waits, this function calls `cancel` on another thread, and then waits up to `_CANCEL_SECONDS`
+    for the end of `run`.
 
     The classes of `threading` and `concurrent.futures` are not used, because a handler can leave their locks locked.
 

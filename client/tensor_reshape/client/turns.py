@@ -40,6 +40,9 @@ class ChannelTurns(Generic[Channel]):
         return self._next()
 
     def find_lost(self) -> tuple[Channel, grpc.ChannelConnectivity | None]:
-        """Returns a channel that has lost its server, or the first channel if none has, with the channel's state."""
+        """Returns a channel that has lost its server, and the state of this channel.
+
+        If no channel has lost its server, returns the first channel and its state.
+        """
         states = [(channel, self._find_state(channel)) for channel in self.channels]
         return next((pair for pair in states if pair[1] is _LOST), states[0])

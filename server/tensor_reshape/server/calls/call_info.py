@@ -49,10 +49,10 @@ class CallInfo:
         trailing: the trailing metadata that the server sends with the status of the call, even if the call fails. Gates
             (admission checks) may add pairs of a name and a value to it.
         is_logged: whether the error of the call has already been logged.
-        at_end: functions that must still be called when the call is over, the last one first. These functions are the
-            methods `leave` of the gates that have admitted the call, and the methods `write` of the observers that
-            record the call.
-        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. They are empty until the server has
+        at_end: functions that are called when the call is over, beginning with the last function in the list. These
+            functions are the methods `leave` of the gates that have admitted the call, and the methods `write` of the
+            observers that record the call.
+        response: the first `MAX_RESPONSE_BYTES` bytes of the first response. `response` is empty until the server has
             computed a response.
     """
 

@@ -17,8 +17,8 @@
   says when to retry.
 - Each worker process counts calls separately. With several workers, a caller has its whole quota in each worker.
 - The server remembers a caller while the caller has a running call or a token bucket that is not full. If the server
-  already remembers `MAX_CALLERS` callers, then with each new caller it forgets a few old callers that have no running
-  call. Quotas therefore do not limit a client that has more than `MAX_CALLERS` addresses.
+  already remembers `MAX_CALLERS` callers, it forgets a few old callers for each new caller. It forgets only callers
+  that have no running call. Quotas therefore do not limit a client that has more than `MAX_CALLERS` addresses.
 - Calls of methods without gates, for example the health methods, do not count towards a quota.
 """
 
@@ -117,7 +117,7 @@ class CallerQuotas:
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
         self._lock = threading.Lock()  # this lock guards the callers, and is held only while calls are counted
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # roughly in the order of their latest calls
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # callers, roughly in the order of their latest calls
 
     def __len__(self) -> int:
         """The number of remembered callers."""
@@ -161,7 +161,7 @@ class CallerQuotas:
         caller.filled_at = now
 
     def _forget(self, now: float) -> None:
-        """Examines the oldest callers, and forgets each caller that has no running call and a full token bucket.
+        """Examines the oldest callers, and forgets each caller with a full token bucket and without running calls.
 
         If there are too many callers, this method also forgets callers whose token bucket is not full.
         """

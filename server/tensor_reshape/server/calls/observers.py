@@ -23,7 +23,7 @@ class CallLog(Protocol):
         """Whether this observer will record a call that begins with this metadata."""
 
     def begin(self, info: CallInfo) -> None:
-        """Handles the beginning of a call that this observer will record, before the gates check the call."""
+        """Handles the beginning of a call that this observer will record. The gates check the call later."""
 
     def write(self, call: EndedCall) -> None:
         """Records a call that is over.

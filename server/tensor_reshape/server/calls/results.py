@@ -40,8 +40,8 @@ class EndedCall:
         response_messages: the number of response messages.
         response_bytes: the total size of the response messages in bytes.
         result: the result of the call, or None if the client disconnected before the server decided on a result.
-        seconds: the number of seconds that the call has spent in each state of the engine, by the lower-case name of
-            the state. It is empty for calls of HTTP.
+        seconds: maps the lower-case name of each state of the engine to the number of seconds that the call has spent
+            in this state. For HTTP calls, this dict is empty.
     """
 
     info: CallInfo

@@ -29,8 +29,8 @@ class Failure(NamedTuple):
         status: the status for the client.
         result: the result for observers.
         field: the name of the field at fault. The name is empty if the error concerns no field.
-        detail: the error message for the log if the server rejected the call because of its load. It is empty for other
-            errors.
+        detail: the error message for the log if the server rejected the call with SERVER_BUSY or QUOTA_EXCEEDED. For
+            other errors, `detail` is empty.
     """
 
     status: Status

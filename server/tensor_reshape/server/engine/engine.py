@@ -2,8 +2,8 @@
 
 It takes the events of calls and returns the actions to perform.
 
-- The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory for the
-  largest allowed message in the receive pool. A small response uses the reservation of its request until the transport
+- The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory in the
+  receive pool for the largest allowed message. A small response uses the reservation of its request until the transport
   has taken the response. A larger response and the transport's copy of this response need memory of the processing
   pool. Because the pools are separate, arriving messages never block the responses that would free memory.
 - `fair_shares` divides memory and concurrency slots among clients. If calls nevertheless wait for memory, the engine
@@ -14,8 +14,8 @@ It takes the events of calls and returns the actions to perform.
   does not count towards the stall timeout.
 - A call that waits too long for memory or for a thread is rejected.
 - Gates check a call before the call takes a concurrency slot (see `gates`).
-- When a call is over, even by a rejection, the observers that have chosen this call get its record (see `observers`). A
-  call that no observer chooses, or that was refused before it began (see `count_refusal`), has no record.
+- When a call is over, the observers that have chosen this call get its record (see `observers`), even if the call was
+  rejected. A call that no observer chooses, or that was refused before it began (see `count_refusal`), has no record.
 
 Most methods of `Engine` handle one event. The method of an event takes the lock, changes the state of the call
 (`lifecycle`), and updates the memory that the call holds. The method returns actions for this call, and for other calls
@@ -234,7 +234,7 @@ class Engine:
             life.move(_OVER)
 
     def prepare(self, life: Lifecycle, metadata: Metadata, find_info: Callable[[], CallInfo]) -> None:
-        """Finds the observers that record a new call, before `enter`.
+        """Finds the observers that record a new call. The handler calls this method before `enter`.
 
         Sets `life.info` if an observer or gate needs it.
         """
@@ -402,8 +402,8 @@ class Engine:
                 message and the end of the call together. The state of the call is RECEIVING until then.
 
         Returns:
-            whether this event decided the end of the call, and the actions. If an earlier event decided the end, the
-            response must not be sent.
+            A pair of two values. The first value is True if this event decided the end of the call. If an earlier event
+            decided the end, the response must not be sent. The second value contains the actions to perform.
         """
         with self._lock:
             if received is not None:
@@ -412,7 +412,7 @@ class Engine:
                 life.arrived_bytes = received
             before = life.state
             has_moved = life.move(_END, size=size, result=result)
-            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must get none later
+            self._withdraw(life)  # if a bug ends a call that waits for memory, the call must not get memory later
             if life.state is _DONE:
                 return False, self._release(life)  # the client disconnected before this event
             if before is not _WORKING:
@@ -474,7 +474,7 @@ class Engine:
                 _LOGGER.exception("bug")
 
     def _is_greedy(self, address: str) -> bool:
-        """Whether an address holds more than its fair share of memory that other calls wait for, or of scarce slots."""
+        """Whether an address holds more than its fair share of scarce slots, or of memory that other calls wait for."""
         pools = (self._receiving, self._processing)
         return any(pool.is_greedy(address) and pool.is_waited_for for pool in pools) or (
             self._slots.is_crowded and self._slots.is_greedy(address)
@@ -520,7 +520,8 @@ class Engine:
     def _grant(self) -> Actions:
         """Gives memory to waiting calls.
 
-        The processing pool comes first, because calls that it serves free memory of the receive pool.
+        The processing pool comes first, because a call that gets memory from this pool frees memory of the receive
+        pool.
         """
         if not any(self._waiting):  # this check saves time, because usually no call waits for memory
             return ()
@@ -535,15 +536,18 @@ class Engine:
         return actions
 
     def _release(self, life: Lifecycle) -> Actions:
-        """Frees the concurrency slot and the memory that a call holds. Does nothing if the call holds neither."""
+        """Frees the concurrency slot and the memory that a call holds.
+
+        Does nothing if the call holds no slot and no memory.
+        """
         if life in self._lives:
             del self._lives[life]
             self._slots.change(life.source, -1)
         self._withdraw(life)
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         self._budget.update(life)
-        # The HTTP/2 stream of the call stays open until Python frees the handler. Without this reference, Python frees
-        # the handler when the method that has reported the event returns.
+        # The HTTP/2 stream of the call stays open until Python frees the handler. When this reference is removed,
+        # Python can free the handler as soon as the method that has reported the event returns.
         life.handler = NOBODY
         return self._grant() if life.info is None else (life.info.leave, *self._grant())
 

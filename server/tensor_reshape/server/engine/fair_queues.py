@@ -2,9 +2,9 @@
 
 - The order of turns does not depend on how many items an address or connection has queued. The queues have no lock and
   no clock. Use a queue only from one thread, or protect it with your own lock.
-- An `AdmissionQueue` holds the calls that wait until they may begin, because many calls have arrived or their client
-  has too many running calls. Each limit, for example `--max-calls`, has its own `AdmissionQueue`. A client whose limit
-  is reached loses its turn, and does not delay other clients.
+- An `AdmissionQueue` holds calls that may not begin yet. A call waits if many calls have arrived, or if its client has
+  too many running calls. Each limit, for example `--max-calls`, has its own `AdmissionQueue`. A client whose limit is
+  reached loses its turn, and does not delay other clients.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -18,15 +18,15 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """A queue of items by address and connection.
+    """A queue of items, in which each item belongs to a connection, and each connection belongs to an address.
 
     The items of a connection leave the queue in the order in which they were added. Addresses take turns round-robin,
     and so do the connections of an address.
 
     Attributes:
-        queues: the waiting items by address and connection. The address and the connection with the next turn come
-            first. Other code must not change this mapping. The mapping is empty if no item waits, so this can be
-            checked without a function call.
+        queues: maps each address to its connections, and each connection to its waiting items. The address and the
+            connection with the next turn come first. Other code must not change this mapping. The mapping is empty if
+            no item waits, so other code can find out without a function call whether items wait.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class FairQueue(Generic[Item]):
         connections.setdefault(source.connection, deque()).append(item)
 
     def find(self, address: str, may_take: Callable[[Item], bool]) -> Item | None:
-        """Returns the next item of an address that `may_take` accepts, or None.
+        """Returns the next accepted item of an address, or None if `may_take` accepts no item.
 
         Only the first item of each connection is examined, in the order of the connections' turns.
         """
@@ -61,7 +61,7 @@ class FairQueue(Generic[Item]):
         self.queues.move_to_end(source.address)
 
     def pop_newest(self, address: str) -> Item:
-        """Finds the connection of an address that has the most items, and removes and returns its newest item."""
+        """Removes and returns the newest item of an address, from its connection with the most items."""
         connections = self.queues[address]
         connection = max(connections, key=lambda connection: len(connections[connection]))
         item = connections[connection].pop()
@@ -125,7 +125,7 @@ class AdmissionQueue(Generic[Item]):
         return len(self._arrivals)
 
     def push(self, source: Source, item: Item, now: float) -> None:
-        """Adds a call of a client that arrived at the time `now`."""
+        """Adds a call that arrived at the time `now`."""
         self._waiting.push(source, item)
         self._arrivals[item] = (source, now + self._wait_seconds)
         self._counts[source.address] += 1
@@ -154,7 +154,7 @@ class AdmissionQueue(Generic[Item]):
             yield self._take(item)
 
     def pop_excess(self) -> Item:
-        """Finds the address with the most calls, and its connection with the most.
+        """Finds the address with the most calls, and the connection of this address with the most calls.
 
         Removes and returns the newest call of this connection.
         """
@@ -162,7 +162,7 @@ class AdmissionQueue(Generic[Item]):
         return self._take(self._waiting.pop_newest(address))
 
     def find_most(self) -> int:
-        """Returns the number of waiting calls of the address that has the most."""
+        """Returns the number of waiting calls of the address with the most waiting calls."""
         return max(self._counts.values(), default=0)
 
     def _take(self, item: Item) -> Item:

@@ -3,13 +3,13 @@
 The resource is divided among the addresses of clients first, and then among the connections of each address.
 
 - A pool has a limited size. If N addresses use the pool now, the fair share of each address is the size of the pool
-  divided by N + 1. A client address may use its fair share as soon as so much of the pool is free. An address may use
+  divided by N + 1. A client address may use its fair share as soon as this part of the pool is free. An address may use
   more than its fair share if the reserve, which is a fixed part of the pool, stays free. An address that uses a large
-  part of the pool therefore cannot lock out other addresses, however many connections it opens. A connection that uses
+  part of the pool therefore cannot lock out other addresses, even if it opens many connections. A connection that uses
   nothing of the pool yet may also use half of the reserve, even if its address uses a large part of the pool.
 - A connection may use at most the connection share of the pool, so that one client cannot lock out other clients of the
-  same address. A proxy may use one connection for clients with different addresses. On such a connection, each client
-  address has its own connection share.
+  same address. A proxy may use one connection for clients with different addresses. On the connection of a proxy, each
+  client address has its own connection share.
 - A claim is a request for a part of the pool. If a claim cannot be granted at once, it waits. Claims of addresses that
   do not use the pool yet are granted first. If all waiting addresses already use the pool, these addresses take turns.
   Within an address, connections that use nothing of the pool come first, and the other connections take turns. The
@@ -95,7 +95,7 @@ class FairPool(Generic[Owner]):
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a waiting claim does not exceed its connection share."""
+        """Whether any waiting claim is within its connection share."""
         return any(self.waiting.find(address, self._is_within_share) for address in self.waiting.queues)
 
     def count_starving_connections(self) -> dict[str, int]:
@@ -124,9 +124,9 @@ class FairPool(Generic[Owner]):
         return together <= self._middle and self._is_starving(source)
 
     def take(self, source: Source, size: int) -> bool:
-        """If no other claim waits and `size` fits, gives a connection `size` bytes or slots.
+        """Gives a connection `size` bytes or slots if they fit, and if `is_waited_for` is False.
 
-        Returns whether it has done this.
+        Returns whether the connection has got the bytes or slots.
         """
         if self.waiting.queues and self.is_waited_for:
             return False
@@ -144,7 +144,7 @@ class FairPool(Generic[Owner]):
         self.used += size
         # The same code is repeated for the address and for the connection, because a common function would cost time.
         # This method runs five times for every call. An address or connection without a part of the pool is removed
-        # from its dict, because a client can open any number of connections one after another.
+        # from its dict, because a client can open any number of connections over time.
         has = self._addresses.get(address, 0) + size
         if has:
             self._addresses[address] = has
@@ -178,8 +178,8 @@ class FairPool(Generic[Owner]):
 
     def grant(self) -> Claim[Owner] | None:
         """Grants the next claim that fits and returns this claim, or None if no waiting claim fits."""
-        # If any waiting client address has no part of the pool yet, only the claims of such addresses are examined.
-        # Otherwise, smaller claims of other addresses could overtake these claims again and again.
+        # If waiting client addresses have no part of the pool yet, only the claims of these addresses are examined.
+        # Without this rule, smaller claims of other addresses could overtake these claims again and again.
         for address in islice(self._newcomers or self.waiting.queues, MAX_EXAMINED):
             starving = self.waiting.find(address, lambda claim: self._is_starving(claim.source))
             claim = starving or self.waiting.find(address, self._is_within_share)

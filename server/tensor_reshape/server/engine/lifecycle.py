@@ -157,7 +157,8 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # The state WORKING has no transition for the event ABORT, because a call on which the server works makes progress.
+    # The state WORKING has no transition for the event ABORT, because a call makes progress while the server works on
+    # it.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
         Event.RESPOND: State.SENDING,
@@ -218,8 +219,8 @@ class IllegalEventError(TensorReshapeError):
 class CallHandler:
     """The base class of handlers, whose methods do nothing.
 
-    The methods are the actions that the engine requests, and the work of a worker thread. Handlers override these
-    methods. Any thread may call them, without holding the engine's lock.
+    Handlers override these methods. All methods except `do_work` are actions that the engine requests. A worker thread
+    calls `do_work`. Any thread may perform an action, without holding the engine's lock.
     """
 
     def start_read(self) -> None:
@@ -244,14 +245,14 @@ class CallHandler:
         """Aborts the call with an error."""
 
     def drop(self, rejection: LimitError | None) -> None:
-        """Cancels the call at once, because its client does not read and would not receive the details of an error.
+        """Cancels the call at once, because its client reads no responses.
 
-        `rejection` is None if the server stops.
+        The client would not receive the details of an error. `rejection` is None if the server stops.
         """
 
 
 NOBODY = CallHandler()
-"""The handler of a call that has none."""
+"""The handler of a call that has no handler of its own."""
 
 Actions: TypeAlias = Sequence[Callable[[], None]]
 """The actions that follow from an event, in the order in which they must be performed.
@@ -277,9 +278,9 @@ class Lifecycle:
     Attributes:
         handler: the handler, which performs the actions, or `NOBODY` as soon as the call is over.
         method: the full method path.
-        source: the address and connection of the client. They are set when the call is entered.
-        info: the facts about the call, or None if no gate and no observer needs them. They are set before the call is
-            entered.
+        source: the address and connection of the client. This attribute is set when the call is entered.
+        info: the facts about the call, or None if no gate and no observer needs them. This attribute is set before the
+            call is entered.
         state: the current state.
         journals: the journals that record the events of the call.
         reading: the bytes held for a message that is arriving, or that has arrived and has no response yet.

@@ -5,9 +5,10 @@
   addresses that have a waiting call. A client therefore cannot cause the server to abort calls of an address that holds
   little memory.
 - While clients that hold no memory wait for memory, other calls are aborted after `SHORT_SECONDS` without progress. If
-  an address that holds no memory waits, calls of other addresses are aborted, and each of these addresses keeps one of
-  its calls. If a connection that holds no memory waits, calls of other connections of the same address are aborted. A
-  connection without waiting calls keeps one of its calls, because this call may be a slow upload.
+  an address holds no memory and waits for memory, calls of other addresses are aborted, and each of these addresses
+  keeps one of its calls. If a connection holds no memory and waits for memory, calls of other connections of the same
+  address are aborted. A connection without waiting calls keeps one of its calls, because this call may be a slow
+  upload.
 - The functions of this module neither change calls nor read a clock. The engine calls these functions while it holds
   its lock.
 """
@@ -76,7 +77,8 @@ def find_stalled(
 ) -> dict[Lifecycle, LimitError]:
     """Returns the calls to abort, each with its error.
 
-    Calls whose memory other clients wait for come first. The other calls follow in the order of their last progress.
+    If other clients wait for the memory of a call, this call comes first. The other calls follow in the order of their
+    last progress.
 
     Args:
         lives: all calls.
@@ -104,8 +106,8 @@ def find_stalled(
         if life.state in WORKED_ON or life in stalled:
             continue
         address = life.source.address
-        # A slow upload with its own connection has more time, if only connections of its own address wait, and if other
-        # calls of this address can free memory for them.
+        # A slow upload with its own connection has more time under two conditions. Only connections of its own address
+        # wait, and other calls of this address can free memory for these connections.
         limit = timeouts.find_limit(life, is_pressed=address in pressed and not (address in relieved and life in sole))
         if life.since < now - limit:
             overdue.append((life.since, limit, life))
@@ -142,7 +144,8 @@ def choose_calls_to_abort(
 
     For each address without memory, one silent call of another address is chosen, first from the address with the most
     silent calls. Each of these addresses keeps at least one silent call. For each connection without memory, one call
-    of its own address that can be spared is chosen, first from the connection with the most silent calls.
+    of its own address is chosen, first from the connection with the most silent calls. The connection of each chosen
+    call can spare this call.
 
     Args:
         silent: the silent calls. The call that made progress most recently is the last one.
@@ -177,8 +180,8 @@ def reject_idle(state: State, seconds: float, *, is_pressed: bool) -> LimitError
     Args:
         state: the state of the call.
         seconds: the timeout that the call has exceeded.
-        is_pressed: whether this timeout is shorter because other calls wait. A call that exceeds such a timeout may
-            succeed later, so its client may retry.
+        is_pressed: whether this timeout is shorter because other calls wait. A call that exceeds the shorter timeout
+            may succeed later, so its client may retry.
     """
     if state in WAITS:
         return reject_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")

@@ -1,4 +1,4 @@
-"""The class of a call of gRPC's core. A call can receive messages, send messages, be finished and be cancelled.
+"""The base class of a server's calls. A call can receive messages, send messages, be finished and be cancelled.
 
 - Subclasses implement `begin`, and may override `on_message`, `on_sent` and `on_over`. The receiving thread calls these
   methods one after another. `CoreCall` catches exceptions of these methods, because an exception would otherwise end
@@ -8,7 +8,7 @@
   it holds the lock.
 - For each call, gRPC's core sends one message at a time. While gRPC's core sends a message of a call, it accepts no
   status for the call. A subclass must keep later messages until `on_sent` is called.
-- A call is over when its status is sent or its client is gone, and no operation is pending. When a call is over, its
+- A call is over when no operation is pending, and its status is sent or its client is gone. When a call is over, its
   method `on_over` is called once.
 """
 
@@ -58,8 +58,8 @@ class CoreCall(ABC):
     Attributes:
         method: the full method path.
         source: the address and connection of the client.
-        is_gone: whether the client disconnected before the status was sent. This value no longer changes when the call
-            is over.
+        is_gone: whether the client disconnected before the status was sent. After the call is over, this value no
+            longer changes.
         is_sending: whether gRPC's core is sending a message. A thread changes this value only while it holds the lock.
         is_ended: whether gRPC's core has received the status. A thread changes this value only while it holds the lock.
         is_rejected: whether gRPC's core rejected a message that exceeds the size limit, and sent its own error.
@@ -174,9 +174,9 @@ class CoreCall(ABC):
         """Cancels the call at once, in any state. Any thread may call this method.
 
         Args:
-            status: the status for the client, which the client gets before messages that it has not read yet. gRPC's
-                core does not send the trailing metadata of this status. The text of the status must be ASCII, because
-                gRPC's core does not escape it. Default: CANCELLED.
+            status: the status, which reaches the client before messages that the client has not read yet. gRPC's core
+                does not send the trailing metadata of this status. The text of the status must be ASCII, because gRPC's
+                core does not escape it. Default: CANCELLED.
         """
         if status is None:
             self._call.cancel()

@@ -55,7 +55,7 @@ class ServiceCall(CoreCall, CallHandler):
     _good: Status | None = None
     _message: bytes | None = None  # the received message while it waits for a worker thread
     # The failure of a call whose client sent no message. gRPC's core reports later whether the client has disconnected,
-    # and the failure is logged only if it has not.
+    # and the failure is logged only if the client has not disconnected.
     _unlogged: Failure | None = None
 
     def __init__(self, service: Service, method: UnaryMethod | StreamMethod | WatchMethod, new: NewCall) -> None:
@@ -89,7 +89,7 @@ class ServiceCall(CoreCall, CallHandler):
         try:
             # The queue of the thread pool contains the `Lifecycle` of the call instead of its handler. If the call ends
             # while it is queued, the `Lifecycle` drops the handler. The queue therefore never keeps the message of an
-            # ended call, because the memory budget would no longer count it.
+            # ended call. The memory budget would no longer count this message.
             self._service.pools[self._work].submit(_work_on, self._life)
         # this error means that the thread pool has been shut down, or that the system cannot start another thread
         except RuntimeError as error:

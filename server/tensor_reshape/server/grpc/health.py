@@ -80,7 +80,7 @@ class HealthWatch:
     def find_update(self) -> bytes | None:
         """Returns the message with a new status, or None if the status has not changed.
 
-        Only one thread at a time may call this.
+        Only one thread at a time may call this method.
         """
         # The current status is compared with the status that was sent last, so a client that reads slowly gets only the
         # latest status.
@@ -110,8 +110,8 @@ class Health:
         # the attribute with the status needs no lock, because its assignment is atomic
         self._status = HealthStatus.SERVING
         self._lock = threading.Lock()  # this lock guards `_watches` and `_slots`
-        # The values of this dict are the function that notifies a watch and the source of its call. The watch has no
-        # reference to this function, because a call and its watch would then form a reference cycle.
+        # Each value of this dict contains the function that notifies a watch, and the source of the watch's call. The
+        # watch has no reference to this function, because a call and its watch would then form a reference cycle.
         self._watches: dict[HealthWatch, tuple[Callable[[], None], Source]] = {}
         self._slots = FairPool[HealthWatch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
@@ -217,7 +217,8 @@ class HealthPort:
 
     Attributes:
         address: the address with its bound port.
-        service: the health service of this port. The server must call `sweep` of the engine of this service regularly.
+        service: the health service of this port. The server must regularly call the method `sweep` of this service's
+            engine.
     """
 
     def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:

@@ -39,22 +39,22 @@ This time is shorter than the idle timeout of load balancers, which is some minu
 
 # Pings of a client must be at least this number of seconds apart. gRPC's own clients wait at least 10 s.
 _MIN_PING_SECONDS = 5.0
-# A client has 5 times KEEPALIVE_SECONDS to reply to a ping of the server. gRPC's default of 20 seconds is too short. A
-# client process may be blocked for a minute, for example by a thread that converts 64 MiB on a busy machine. This
-# client replies late. With gRPC's default, the next call of some clients then failed. Waiting longer for the reply
-# costs little, because a client that has disappeared only holds its connection. Its calls make no progress and are
-# aborted.
+# A client may take 5 times KEEPALIVE_SECONDS to reply to a ping of the server. gRPC's default of 20 seconds is too
+# short. A client process may be blocked for a minute, for example by a thread that converts 64 MiB on a busy machine. A
+# blocked client replies late. With gRPC's default, the next call of some clients then failed. A longer wait for the
+# reply costs little, because a client that has disappeared only holds its connection. The calls of this client make no
+# progress and are aborted.
 _REPLY_INTERVALS = 5.0
 # After this number of pings that arrive too early, gRPC's core closes the connection. Data from the client resets the
 # count of early pings.
 _PING_STRIKES = 2
-# The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads.
+# The HTTP/2 flow control window of a stream is the number of bytes that a client may send before the server reads them.
 # gRPC's core accepts the rest of an arriving message, even if the rest exceeds the window by up to a MiB. The flow
 # control window therefore matters only between two messages. In a measurement with streams of 16 and 128 MiB, windows
-# of two or four times this size did not help clients that read on the calling thread (0.9 to 1.0 times as fast).
-# Streams of other clients were hardly faster (1.05 times). Each stream of a connection has its own window, and the
-# server's memory budget does not include the memory for windows. In a test, each of 16 connections filled the windows
-# of 120 streams. The memory of the server rose from 60 MiB to 280-300 MiB.
+# two or four times as large did not help clients that read on the calling thread (0.9 to 1.0 times as fast). Streams of
+# other clients were hardly faster (1.05 times). Each stream of a connection has its own window, and the server's memory
+# budget does not include the memory for windows. In a test, each of 16 connections filled the windows of 120 streams.
+# The memory of the server rose from 60 MiB to 280-300 MiB.
 _WINDOW_BYTES = 128 * 1024
 # These numbers limit the calls that wait in gRPC's core, in addition to the calls that the server has requested
 # (`grpc.servers`). If more than 8192 calls wait, gRPC's core cancels new calls at random. If more than 16384 calls

@@ -64,7 +64,7 @@ class Reflection:
         return bytes(_Response(original_request=request, **found).SerializeToString())
 
     def _find(self, request: Any) -> dict[str, Any]:  # noqa: ANN401 - no type stubs describe this message
-        """Returns the field of the response that answers a request."""
+        """Returns the response field that answers a request."""
         kind = request.WhichOneof("message_request")
         if kind is None:
             return _describe_error(grpc.StatusCode.INVALID_ARGUMENT)

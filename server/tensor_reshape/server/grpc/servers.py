@@ -69,10 +69,11 @@ _EVENTS_PER_NEW_CALL = _EVENTS_PER_CALL / 64
 
 _LOGGER = logging.getLogger(__name__)
 _TURN_SECONDS = 1.0  # the longest time for which the receiving thread waits for an event
-_CHECK_SECONDS = 0.05  # the time between two checks of the queues for calls that have waited too long
+_CHECK_SECONDS = 0.05  # the time between two searches for queued calls that have waited too long
 # The error text is the same as that of grpcio's own server.
 _UNIMPLEMENTED = Status("UNIMPLEMENTED", "Method not found!", ())
-_MAX_REFUSALS = 32  # the most refusals from one queue in one check, because thousands of them would delay other calls
+# One search refuses at most this number of calls from one queue, because thousands of refusals would delay other calls.
+_MAX_REFUSALS = 32
 
 
 class _Tag(Enum):
@@ -111,7 +112,8 @@ class Server:
             services: the services to serve.
             sources: determines the client of a call.
             options: channel arguments of gRPC's core.
-            on_unknown: a function that gets the name of a called method that does not exist, and raises no exception.
+            on_unknown: a function that is called if a client calls an unknown method. The function gets the name of the
+                method, and must not raise an exception.
         """
         self.turns = 0
         # The core of gRPC represents method paths as bytes.
@@ -137,11 +139,12 @@ class Server:
         # After `start`, only the receiving thread uses the following attributes.
         self._calls: set[CoreCall] = set()  # the calls that have begun and have not ended
         self._requested = 0  # the number of requested calls that the core has not delivered yet
-        self._unqueued = 0  # calls that began before they were due, since the last moment without pending events
+        # the number of calls that have begun before they were due, since the last time at which no event was pending
+        self._unqueued = 0
         self._events = 0.0  # the weighted number of events since the server last began a call that was due
         self._queued = 0  # the number of calls in all queues
         self._may_begin_queued = False  # whether the server should check if a queued call may begin
-        self._check_at = 0.0  # the time of the next check of the queues for calls that have waited too long
+        self._check_at = 0.0  # the time of the next search for queued calls that have waited too long
         self._is_shut = False  # whether gRPC's core has confirmed the shutdown of the server
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
@@ -172,7 +175,7 @@ class Server:
     def stop(self) -> None:
         """Stops listening, sends GOAWAY and rejects new calls.
 
-        Running calls continue. Calling this method again does nothing.
+        Running calls continue. A second call of this method does nothing.
         """
         with self._lock:
             if self._is_stopping:
@@ -286,7 +289,7 @@ class Server:
         self._may_begin_queued = False
 
     def _refuse(self, new: NewCall) -> None:
-        """Ends a call that has left its queue because it has waited too long or the queues are too full."""
+        """Ends a call that has left its queue, because the call has waited too long or the queues are too full."""
         self._queued -= 1
         self._begin(new, self._routes.get(new.method), is_refused=True)
 

@@ -26,7 +26,7 @@ _MAX_CALLS = 8192  # this number is high, because clients keep a health watch op
 # While other calls wait for memory, a call is aborted if its request message does not arrive within this time in
 # seconds.
 _SILENT_SECONDS = 0.1
-# A call waits for memory for at most this number of seconds. Health probes also wait only a few seconds for a response.
+# A call waits at most this number of seconds for memory. Health probes also wait only a few seconds for a response.
 _WAIT_SECONDS = 5.0
 
 

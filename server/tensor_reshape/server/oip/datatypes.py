@@ -1,7 +1,7 @@
 """The element types of the Open Inference Protocol, and the conversion of numbers into bytes.
 
-The Open Inference Protocol has no names for some element types of this server. A request with such a type is rejected,
-and the error names the method of ReshapeService that accepts this type.
+The Open Inference Protocol has no names for some element types of this server. A request with one of these types is
+rejected, and the error names the method of ReshapeService that accepts this type.
 
 If a datatype cannot represent a number in a request, the request is rejected. A float in a response has the same bits
 as in the request.

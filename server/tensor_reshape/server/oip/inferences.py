@@ -273,11 +273,11 @@ class InferSession:
 def find_work(raw: bytes) -> Work:
     """Returns the kind of work of a request that takes long.
 
-    Shape queries have their own threads, because only one shape query is computed at a time. Queries that wait for this
-    would otherwise occupy the threads for tensors.
+    Shape queries have their own threads, because only one shape query is computed at a time. Queries that wait for
+    their turn would otherwise occupy the threads for tensors.
 
-    A message is parsed as a whole if it has an unusual encoding or contains elements as numbers. This blocks the Python
-    interpreter for milliseconds, so only one of these messages is parsed at a time.
+    A message is parsed as a whole if it has an unusual encoding or contains elements as numbers. While a whole message
+    is parsed, the Python interpreter is blocked for milliseconds, so only one of these messages is parsed at a time.
     """
     split = _split_light(raw)
     if split is None:

@@ -3,10 +3,10 @@
 - The body begins with JSON. If inputs have the parameter `binary_data_size`, their elements follow the JSON as bytes,
   in the order of the inputs. The parsed request has a view of these bytes and not a copy.
 - If elements are sent as numbers, they may be a flat list, or nested lists in the shape of the input.
-- The parameter `binary_data` of the output, or else `binary_data_output` of the request, chooses whether the output is
-  sent as bytes or as numbers.
+- The parameter `binary_data` of the output chooses whether the output is sent as bytes or as numbers. Without this
+  parameter, the parameter `binary_data_output` of the request chooses.
 - An unknown parameter is ignored, as over gRPC, and may have any value.
-- The entries of lists and objects are counted, and limited, before the JSON is converted to a message.
+- Before the JSON is converted to a message, the entries of lists and objects are counted, and their number is limited.
 """
 
 import json
@@ -116,7 +116,7 @@ def _take_parameters(part: Json, path: str, keys: Sequence[str]) -> Json:
 def _take_elements(inputs: Sequence[Json], binary: memoryview) -> Iterator[memoryview]:
     """Yields the elements of each input.
 
-    Removes `data` and `parameters` from the inputs, which the message will not contain.
+    Removes `data` and `parameters` from the inputs, because the message must not contain these keys.
     """
     begin = 0
     for index, tensor in enumerate(inputs):
@@ -182,7 +182,7 @@ def _pack(data: object, dims: Sequence[int], data_type: DataType, field: str) ->
     return pack_numbers(numbers, data_type, field)
 
 
-_MAX_NUMBERS = 512 * 1024  # the JSON of a request cannot contain more numbers either
+_MAX_NUMBERS = 512 * 1024  # the JSON of a request has at most 1 MiB, so it cannot contain more numbers
 _FIELD = "outputs[0]"
 _ADVICE = "set binary_data to true"
 

@@ -127,7 +127,7 @@ _STREAM = find_path("ModelStreamInfer")
 
 
 def list_responds(statistics: Statistics) -> dict[str, Respond]:
-    """Returns the methods that describe the server and its models, by name."""
+    """Returns a dict with the names of the methods that describe the server and its models, and their functions."""
     return {
         "ServerMetadata": describe_server,
         "ModelMetadata": describe_model,

@@ -8,8 +8,8 @@ The gRPC method ModelStatistics returns the statistics.
 
 - A request is counted once, for the model that it names, when its response or error is known. A request that does not
   name an existing model is not counted.
-- The duration of a request begins after the request has been parsed, or with the search in the response cache. The
-  duration ends when the response is complete, so it includes the time for copying the elements.
+- The duration of a request begins when the request has been parsed, or when the search in the response cache begins.
+  The duration ends when the response is complete, so it includes the time for copying the elements.
 - Each worker process counts its own requests and reports only its own counts.
 - Any thread may count requests and read the counts.
 """
@@ -59,7 +59,7 @@ class TensorSpec(NamedTuple):
 _FLAG = TensorSpec(SPECIAL_ZERO, "BOOL", frozenset({DataType.BOOLEAN}), size=1)
 
 
-# Models are compared by identity and not by their attributes, like operations. There is only one object for each model,
+# Like operations, models are compared by identity and not by their attributes. There is only one object for each model,
 # and a hash of all attributes would fail because `parameters` is not hashable.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:

@@ -13,9 +13,9 @@ repeat this id.
   the cache keeps the whole response.
 - A response is cached only if the id of the request comes before the elements, is ASCII and has less than 128
   characters.
-- The cache finds the id of a request by its position. This is safe, because an earlier request with the same other
-  bytes was parsed, and its id was at the same position. At other positions, bytes that look like an id may be part of
-  another field, such as a packed shape.
+- The cache finds the id of a request by its position. This is safe, because an earlier request that differs only in its
+  elements and its id was parsed. The id of that request was at the same position. At other positions, bytes that look
+  like an id may be part of another field, such as a packed shape.
 - The memory of this cache is limited. Any thread may use the cache without a lock, like the cache in
   `service.header_cache`.
 - The elements in the raw contents are never parsed or copied. All other fields of a request are small.
@@ -145,9 +145,8 @@ _MODEL_TAG = 0x0A  # the tag of `model_name`, which is field 1 (length-delimited
 MAX_FIELDS = 2048
 """The maximum number of fields of a message. A valid message has about ten fields."""
 
-# The part of a message that is parsed may have up to 1/64 of the size of the largest allowed message. A message object
-# needs up to 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest
-# message.
+# The parsed part of a message may be up to 1/64 as large as the largest allowed message. A message object needs up to
+# 40 bytes of memory for each parsed byte, but a call reserves only three bytes for each byte of the largest message.
 _HEADER_SHARE = 64
 
 

@@ -87,7 +87,7 @@ class InferCall(NamedTuple):
     def rename_error(self, error: ReshapeError) -> ReshapeError:
         """Returns an error of the reshape rules.
 
-        It names the fields as in this protocol, and not as in ReshapeService.
+        The error names the fields as in this protocol, and not as in ReshapeService.
         """
         dims = f"{self.field}.shape" if self.model.has_data else self.model.first.name
         return _rename(error, "data.dims", dims)
@@ -151,7 +151,7 @@ def read_request(request: SplitRequest, limits: Limits) -> InferCall:
 
 
 def check_parameters(parameters: Mapping[str, Any], field: str) -> None:
-    """Rejects parameters of an input or output that request a feature which this server does not have.
+    """Rejects the parameters of an input or output if they select a feature that this server does not have.
 
     Raises:
         InvalidRequestError: PARAMETER_INVALID.
@@ -163,7 +163,7 @@ def check_parameters(parameters: Mapping[str, Any], field: str) -> None:
 
 
 def _check_header(request: SplitRequest) -> None:
-    """Checks the size of a request without its elements. The elements may be bytes or numbers.
+    """Checks the size of all fields of a request except for its elements. The elements may be bytes or numbers.
 
     Raises:
         LimitError: the reason is HEADER_TOO_LARGE.

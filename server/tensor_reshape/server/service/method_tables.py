@@ -120,7 +120,7 @@ class Session(Protocol):
     def receive(self, raw: bytes) -> Iterator[bytes]:
         """Processes a message and yields its responses.
 
-        If this raises a `ReshapeError`, the stream ends with the error.
+        If this method raises a `ReshapeError`, the stream ends with the error.
         """
 
     def estimate(self, raw: bytes) -> Estimate:
@@ -133,7 +133,7 @@ class Session(Protocol):
     def finish(self) -> None:
         """Ends the session after the client's last message.
 
-        If this raises a `ReshapeError`, the call ends with the error.
+        If this method raises a `ReshapeError`, the call ends with the error.
         """
 
 

@@ -6,8 +6,8 @@ It also has the methods of the API for serialized messages.
   ReshapeService and of the package `oip` are decoded to the same classes.
 - Each unary method decodes its request, applies the reshape rules, runs the backend and encodes the response. If a
   request is wrong, the method raises a `ReshapeError`. Any other exception is a bug.
-- The class itself does not use threads. The code that uses it supplies a lock (`Turns`), and for each call a function
-  `is_over`, which returns whether the call is over.
+- The class itself does not use threads. The code that uses the class supplies a lock (`Turns`). For each call, it also
+  supplies a function `is_over`, which returns whether the call is over.
 - All batches share one lock, and all single queries share another lock, so a single query never waits for a batch. The
   methods for light requests take no lock.
 - A response depends only on its request and not on earlier requests. A cached response therefore stays valid.
@@ -163,7 +163,7 @@ class ReshapeService:
     def execute(self, operation: Operation, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Executes a StaticReshape, DynamicReshape or Reshape request.
 
-        This takes so little time that `is_over` is not checked.
+        The execution takes so little time that `is_over` is not checked.
         """
         del is_over
         response, parts = self._find_cached(operation, request)
@@ -313,7 +313,10 @@ class ReshapeService:
         return found
 
     def _find_cached(self, operation: Operation, request: bytes) -> tuple[bytes | None, Parts | None]:
-        """Returns the response if its header is cached, and the parts of the request if they were found."""
+        """Returns the response and the parts of the request.
+
+        The response is None if its header is not cached. The parts are None if they were not needed or not found.
+        """
         headers, parts = self._headers[operation], None
         cached = headers.find(request)
         if cached is None:
@@ -340,8 +343,8 @@ class ReshapeService:
 def _share(made: Iterator[Encoded], is_over: IsOver, turns: Turns) -> Iterator[Encoded]:
     """Yields the items of `made` while the client waits.
 
-    Between items, other threads can take the lock. The items are made in groups of `_RUN_ITEMS`. To decode, solve and
-    encode JSON separately for each item would take a sixth longer.
+    Between items, other threads can take the lock. The items are made in groups of `_RUN_ITEMS`. If each item of a JSON
+    batch were decoded, solved and encoded separately, the batch would take a sixth longer.
     """
     checked = _check_each(made, is_over, turns)
     while run := list(islice(checked, _RUN_ITEMS)):
@@ -368,7 +371,7 @@ def build_info_method(info: ServerInfo) -> UnaryMethod:
     response = encode_server_info(info)
 
     def respond(request: bytes) -> bytes:
-        # A ServerInfo request has no fields. Parsing it rejects invalid bytes, but accepts unknown fields of newer
+        # A ServerInfo request has no fields. The parser rejects invalid bytes, but accepts unknown fields of newer
         # clients.
         parse_message(reshape_pb2.ServerInfoRequest, request)
         return response

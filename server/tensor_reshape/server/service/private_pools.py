@@ -1,4 +1,4 @@
-"""Loads protobuf messages that other projects define into separate descriptor pools.
+"""Loads the protobuf messages of other projects into separate descriptor pools.
 
 - Protobuf's default pool allows each name only once. Other packages in the process (tritonclient, kserve,
   grpcio-health-checking) register the same names in the default pool. If this server also registered these names, the

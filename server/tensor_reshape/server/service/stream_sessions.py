@@ -3,7 +3,7 @@
 The session sends back each chunk of a dense tensor at once and does not keep it. If a tensor has strides, the session
 collects its chunks, and puts its elements into row-major order when all chunks have arrived. Only then does the session
 check whether elements of the tensor overlap. The cost of processing a header therefore depends only on the size of the
-header, whatever the strides are.
+header, and not on the strides.
 """
 
 from collections.abc import Callable, Iterator

@@ -30,7 +30,7 @@ from tensor_reshape.server.startup_log import announce
 BEAT = b"\0"  # a heartbeat
 START_SECONDS = 60.0  # longest time until the first heartbeat, because imports can take seconds on a busy machine
 HANG_SECONDS = 10.0  # time without heartbeats after which a serving worker is killed
-STOP_MARGIN_SECONDS = 3.0  # time that a worker has to stop after the drain and grace periods
+STOP_MARGIN_SECONDS = 3.0  # a worker must stop within this time after the drain and grace periods
 STABLE_SECONDS = 10.0  # a worker that has run for this time is started again without delay
 MAX_DELAY_SECONDS = 10.0  # the longest delay before a worker is started again
 
@@ -52,13 +52,13 @@ class Worker:
         self.counters: int | None = None  # the file descriptor of the shared memory for metrics, if there is one
         self.serves = False  # whether the process has sent a heartbeat and is not stopping
         self.reason = ""  # why the last process could not serve
-        self.starts = self.hangs = 0  # attempted starts, and processes that stopped sending heartbeats
+        self.starts = self.hangs = 0  # the numbers of attempted starts, and of processes that hung
         self._is_asked = False  # whether the supervisor has asked the worker to stop
         self._is_stopping = False  # whether the process has begun to stop, so that no heartbeats are expected
         self._stop_seconds = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
         self._process: subprocess.Popen[bytes] | None = None
-        # If no process runs at the time `due`, the next process is started. Otherwise the running process is killed
-        # then.
+        # If no process runs at the time `due`, the next process is started. If a process still runs at this time, it is
+        # killed.
         self.due = self._started_at = self._delay = 0.0
 
     @property
@@ -97,7 +97,7 @@ class Worker:
     def register(self, poll: "select.poll") -> None:
         """Registers the events that the supervisor waits for.
 
-        It does not wait for the heartbeats of a serving process.
+        The supervisor does not wait for the heartbeats of a serving process.
         """
         if self._process is not None and not self._is_stopping:
             poll.register(self._channel, select.POLLRDHUP if self.serves else select.POLLIN)
