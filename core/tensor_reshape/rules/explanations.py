@@ -168,7 +168,7 @@ def describe_contradiction(question: AnyQuestion, conditions: Sequence[Condition
 
 
 def _list_bases(symbols: Iterable[Symbol]) -> set[Hashable]:
-    """Returns the base of each name. A sum may share its base with other sums, and any other name is its own base."""
+    """Returns the base of each name. Several sums may have the same base. A name that is not a sum is its own base."""
     return {read_multiple(symbol.name).base for symbol in symbols}
 
 

@@ -4,8 +4,8 @@ An item above 0 is an output dim. If `special_zero` is false, a 0 is also an out
 called a *length*, and it is an output dim even if its value is 0. An unknown item may be a length, a copy or the -1.
 
 Only this module decides the meaning of a 0 or a -1. Solvers and explanations use the `Target` that `read_target`
-returns. The solvers do not read `special_zero`, and rule 1 only checks whether it is set. `Target.cancelled` describes
-the difference between Reshape-1 and the graph operations, so no other module decides which copies are cancelled.
+returns. The solvers do not read `special_zero`, and rule 1 only checks whether it is set. Reshape-1 and the graph
+operations cancel different copies. Only this module decides which ones, and stores them in `Target.cancelled`.
 """
 
 from collections.abc import Collection, Sequence

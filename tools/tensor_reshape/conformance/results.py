@@ -1,6 +1,6 @@
 """Collects the results of a conformance run, writes them as JSON, and describes queries and answers in words.
 
-The results only count the cases with the right answer, but contain each difference in full.
+The results contain the number of right answers, and every wrong answer in full.
 """
 
 import json

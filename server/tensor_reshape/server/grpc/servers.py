@@ -62,7 +62,7 @@ calls, because watches and idle streams stay open as long as the connections of 
 
 # On a busy server, events are always pending. The next queued call is then due after _EVENTS_PER_CALL events of running
 # calls. A small call has two events, so a queued call begins each time a small call ends. The arrival of a new call
-# counts as a small part of an event, so that most new calls are queued before the next call begins. If no event is
+# counts as only 1/32 of an event. Otherwise, a flood of new calls would start queued calls too early. If no event is
 # pending, a queued call begins at once.
 _EVENTS_PER_CALL = 2
 _EVENTS_PER_NEW_CALL = _EVENTS_PER_CALL / 64

@@ -1,4 +1,4 @@
-"""Describes the methods of a server as data for the network layers, and defines the kinds of long work."""
+"""Describes the methods of a server for the network layers, and lists the kinds of work that need threads."""
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
