@@ -203,7 +203,7 @@ class _StreamCall:
         self._due = 0
 
     def run(self, core: Any, path: str, timeout: float | None, metadata: CheckedMetadata) -> None:
-        """Makes the call, with the same errors as `Transport.exchange`."""
+        """Makes the call. A failed call and a closed channel have the same errors as in `Transport.exchange`."""
         status = cygrpc.ReceiveStatusOnClientOperation(0)
         request = cygrpc.SendMessageOperation(next(self._exchange.requests), 0)
         first = cygrpc.SendInitialMetadataOperation(metadata or None, 0), request
