@@ -50,6 +50,7 @@ Normally a call occupies the receiving thread only for milliseconds.
 Respond: TypeAlias = Callable[[bytes], bytes]
 """Returns the response to a message, or raises a `ReshapeError` or a `statuses.StatusError`."""
 
+_LAST_STATUS_SECONDS = 0.5  # a cancelled call would lose the status that gRPC's core is still sending
 _STOP_SECONDS = 5.0
 _LOGGER = logging.getLogger(__name__)
 _Request: Any = _POOL.find_class("HealthCheckRequest")
@@ -274,5 +275,6 @@ class HealthPort:
         self._health.end_watches()
         self.service.engine.perform(self.service.engine.close())
         self._server.stop()
-        self._server.cancel_calls()
-        self._server.wait(_STOP_SECONDS)
+        if not self._server.wait(_LAST_STATUS_SECONDS):
+            self._server.cancel_calls()
+            self._server.wait(_STOP_SECONDS)

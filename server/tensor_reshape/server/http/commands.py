@@ -42,7 +42,7 @@ _SETTINGS = {setting.name: setting for setting in SETTINGS}
 )
 @_LISTEN
 def http(**values: Any) -> None:
-    """Serve tensor reshape over HTTP, but not over gRPC, until SIGTERM, SIGINT or SIGHUP.
+    """Serve tensor reshape over HTTP only, and not over gRPC, until SIGTERM, SIGINT or SIGHUP.
 
     The server supports JSON, Connect and the Open Inference Protocol over REST. It also has the page of the shape
     explorer.
