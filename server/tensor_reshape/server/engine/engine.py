@@ -5,7 +5,8 @@ It takes the events of calls and returns the actions to perform.
 - The size of a message is unknown until it arrives. Before a call reads a message, it therefore reserves memory in the
   receive pool for the largest allowed message. The response to a small message that is processed at once uses this
   reservation until the transport has taken the response. Any other response, and the transport's copy of it, needs
-  memory of the processing pool. Because the pools are separate, arriving messages never block the responses that would free memory.
+  memory of the processing pool. Because the pools are separate, arriving messages never block the responses that would
+  free memory.
 - `fair_shares` divides memory and concurrency slots among clients. If calls nevertheless wait for memory, the engine
   aborts calls that make no progress (see `stall_timeouts`).
 - A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, the stall timeout is
