@@ -143,6 +143,11 @@ def test_check_command_fails_for_a_moved_first_dimension_only_with_fail_on(tmp_p
     assert line.startswith("::error ")
 
 
+def test_check_command_finds_no_moved_dimension_without_probes(tmp_path: Path):
+    outcome = run_command("check", "--fail-on", "leaves", "--no-probes", save(tmp_path, MOVED))
+    assert (outcome.code, outcome.errors[-1]) == (2, "Error: --fail-on leaves needs the probes: remove --no-probes")
+
+
 def test_check_command_rejects_an_unknown_verdict_of_fail_on(tmp_path: Path):
     outcome = run_command("check", "--fail-on", "frozen,open", save(tmp_path, FROZEN))
     assert (outcome.code, outcome.errors[-1]) == (
@@ -326,7 +331,7 @@ def test_check_command_writes_sarif(tmp_path: Path):
     assert (result["ruleId"], result["level"]) == ("frozen", "error")
     assert result["message"]["text"].endswith("(write [0, 256] instead of [1, 256] to keep batch dynamic)")
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path.as_uri()
-    description = {"text": "A dimension that the model declares dynamic has only one legal value."}
+    description = {"text": "A dynamic dimension, or a product of dynamic dimensions, has only one legal value."}
     assert run["tool"]["driver"]["rules"] == [{"id": "frozen", "shortDescription": description}]
 
 

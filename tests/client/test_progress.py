@@ -5,6 +5,7 @@ import io
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import termios
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TextIO, get_args
+from typing import TextIO
 
 import grpc
 import numpy as np
@@ -23,7 +24,6 @@ from command_line import strip_styles
 from in_process import StreamBehavior, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import InvalidRequestError, Reason
-from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.progress import draw_bar
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import STREAM_RESHAPE
@@ -139,8 +139,7 @@ def test_progress_bar_is_removed_if_the_call_fails(kind: str):
 
 
 # In another process, because after an interruption a thread of grpcio may fail, and pytest would report it.
-@pytest.mark.parametrize("grpc_api", get_args(GrpcApi))
-def test_progress_bar_is_removed_after_ctrl_c(grpc_api: GrpcApi):
+def test_progress_bar_is_removed_after_ctrl_c():
     entered = threading.Event()
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -154,7 +153,26 @@ def test_progress_bar_is_removed_after_ctrl_c(grpc_api: GrpcApi):
 
     call = "client.reshape(np.arange(6, dtype=np.uint8), [6], special_zero=False, transfer='stream', progress=True)"
     with open_terminal() as terminal, run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address:
-        assert interrupt_call(address, grpc_api, call, entered, stderr=terminal.stream) == "interrupted\n"
+        assert interrupt_call(address, "auto", call, entered, stderr=terminal.stream) == "interrupted\n"
+    assert is_removed(terminal.text)
+
+
+def test_progress_bar_of_an_async_call_is_removed_after_ctrl_c():
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        next(requests)
+        yield ACCEPT
+        terminal.await_text("0/6 bytes")
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.wait(WAIT_SECONDS)
+
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have inherited an ignored SIGINT
+    try:
+        with open_terminal() as terminal, pytest.raises(KeyboardInterrupt):
+            call_stream("AsyncClient", behave)
+    finally:
+        signal.signal(signal.SIGINT, earlier)
     assert is_removed(terminal.text)
 
 
@@ -222,7 +240,6 @@ def test_progress_bar_is_drawn_after_a_failed_removal():
 
 FORK_DURING_A_WRITE = """
 import os, signal, sys, threading
-from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.progress import draw_bar
 
 write, is_writing, may_write = sys.stderr.write, threading.Event(), threading.Event()

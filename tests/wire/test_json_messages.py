@@ -207,6 +207,7 @@ MISFITS: list[tuple[Any, Json, str, str]] = [
         f"Invalid enum value {'x' * 181}; use one of {OPERATIONS}",
         "operation",
     ),
+    (reshape_pb2.InferShapeRequest, {"operation": " "}, f"Invalid enum value *; use one of {OPERATIONS}", "operation"),
     (reshape_pb2.Rejection, {"metadata": {"\ud800": "b"}}, "*surrogate*", "metadata.key"),
 ]
 

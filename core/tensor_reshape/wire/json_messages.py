@@ -26,7 +26,7 @@ Json: TypeAlias = dict[str, Any]
 _MAX_CHARACTERS = 200  # the maximum length of protobuf's error text, which may quote text of the client
 _MAX_QUOTED = 60
 _OUTER_FIELD = re.compile(r"Failed to parse (-?\w+) field: ")
-_ENUM = re.compile(r"^Invalid enum value .* for enum type ([\w.]+)$")
+_ENUM = re.compile(r"^Invalid enum value .*for enum type ([\w.]+)$")
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _NUMBER = re.compile(r"NaN|-?Infinity|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BASE64 = re.compile("[A-Za-z0-9+/_-]*")  # a repeated group would take ten times as long and block all other threads
@@ -311,7 +311,7 @@ def _explain(text: str, root: Descriptor) -> tuple[str, str]:
 
 
 def _list_names(root: Descriptor, enum: str) -> list[str]:
-    """Returns the names of the values of an enum in the same package, except the name of the value 0."""
+    """Returns the names of the values of an enum by its full name, except the name of the value 0."""
     values = root.file.pool.FindEnumTypeByName(enum).values
     return [value.name for value in values if value.number]
 

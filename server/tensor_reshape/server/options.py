@@ -193,7 +193,7 @@ def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int | None) 
     """Returns the number of workers, and logs the reason for this number.
 
     The server uses one worker for each core, or fewer if the system does not have the memory that these workers may
-    need. With a unix socket, or on another system than Linux, it uses one worker.
+    need. With a unix socket, on another system than Linux, or if no number fits the memory, it uses one worker.
 
     Raises:
         ConfigError: the settings are invalid even for one worker.

@@ -36,11 +36,11 @@ _DESCRIPTIONS = {
     "no-model": "The file is not a model.",
     "rejected": "A Reshape node fails for every input.",
     "contradiction": "No input with elements satisfies the conditions of all nodes.",
-    "frozen": "A dimension that the model declares dynamic has only one legal value.",
+    "frozen": "A dynamic dimension, or a product of dynamic dimensions, has only one legal value.",
     "restricted": "The model accepts only some sizes of its inputs.",
     "undecided": "The check could not decide whether the model works.",
     "disagrees": "A declared or inferred shape is wrong.",
-    "needs": "A node other than Reshape cannot run with some sizes.",
+    "needs": "Another node cannot run with some sizes, or dimensions can only change together.",
     "leaves": "A Reshape node moves the first dimension of the inputs, usually the batch.",
     "profile": "The result of a profile.",
 }
@@ -333,6 +333,8 @@ def check(
     """
     form = "json" if as_json else form
     shapes = _combine_profiles(profiles)
+    if "leaves" in options["fail_on"] and options["no_probes"]:
+        raise click.UsageError("--fail-on leaves needs the probes: remove --no-probes")
     is_list = len(models) > 1 or models[0].is_dir()
     if options["write"] is not None and is_list:
         raise click.UsageError("--write accepts only one model, not a folder or several models")

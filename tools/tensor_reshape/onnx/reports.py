@@ -157,8 +157,8 @@ class ModelReport:
         contradiction: a smallest set of conditions that contradict each other for all inputs with elements. Each
             condition has the index of its node. The tuple is empty if the check finds no contradiction.
         failed_probes: the nodes that reject sizes although no condition excludes these sizes.
-        remarks: sentences about the model that change neither the verdict nor the exit code. They are about sizes that
-            a node other than Reshape rejects, and about names that do not stay in dimension 0.
+        remarks: sentences about the model that do not change the verdict. They are about sizes that a node other than
+            Reshape rejects, dimensions that can only change together, and names that do not stay in dimension 0.
         claims: a sentence for each wrong declared shape of a tensor that is not the output of a Reshape node.
         tried: the number of choices of input sizes that were tried.
         base: sizes that every node accepts, or None if none were found.
