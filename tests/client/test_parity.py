@@ -16,7 +16,7 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 
 ONLY_BLOCKING = {"submit"}  # an event loop has tasks
-SECONDS, HELD_SECONDS = 60.0, 0.3
+SECONDS, HELD_SECONDS = 60.0, 1.0
 PUBLIC = [name for name in vars(Client) if not name.startswith("_") and name not in ONLY_BLOCKING]
 
 
@@ -57,4 +57,4 @@ def test_split_batch_calls_share_one_deadline(kind: str):
         answers = client.infer_shapes(queries, timeout=SECONDS)
     assert answers == [(6,)] * count
     assert len(left) == MAX_PARALLEL_CALLS + 1
-    assert min(left) < SECONDS - HELD_SECONDS / 2  # the core rounds timeouts up
+    assert min(left) < SECONDS - HELD_SECONDS / 2  # the core rounds timeouts up, and grpcio subtracts the wall clock
