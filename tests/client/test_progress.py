@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TextIO
 
@@ -138,9 +138,8 @@ def test_progress_bar_is_removed_if_the_call_fails(kind: str):
     assert is_removed(terminal.text)
 
 
-# In another process, because after an interruption a thread of grpcio may fail, and pytest would report it.
-def test_progress_bar_is_removed_after_ctrl_c():
-    entered = threading.Event()
+def hold_stream(terminal: Terminal, act: Callable[[], None]) -> StreamBehavior:
+    """Returns the behaviour of a server that acts when the bar is shown, and then holds the stream until it ends."""
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         ended = threading.Event()
@@ -148,29 +147,28 @@ def test_progress_bar_is_removed_after_ctrl_c():
         next(requests)
         yield ACCEPT
         terminal.await_text("0/6 bytes")
-        entered.set()
+        act()
         ended.wait(WAIT_SECONDS)
 
+    return behave
+
+
+# In another process, because after an interruption a thread of grpcio may fail, and pytest would report it.
+def test_progress_bar_is_removed_after_ctrl_c():
+    entered = threading.Event()
     call = "client.reshape(np.arange(6, dtype=np.uint8), [6], special_zero=False, transfer='stream', progress=True)"
-    with open_terminal() as terminal, run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address:
-        assert interrupt_call(address, "auto", call, entered, stderr=terminal.stream) == "interrupted\n"
+    with open_terminal() as terminal:
+        streams = {STREAM_RESHAPE.name: hold_stream(terminal, entered.set)}
+        with run_stock({}, streams=streams) as address:
+            assert interrupt_call(address, "auto", call, entered, stderr=terminal.stream) == "interrupted\n"
     assert is_removed(terminal.text)
 
 
 def test_progress_bar_of_an_async_call_is_removed_after_ctrl_c():
-    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        ended = threading.Event()
-        context.add_callback(ended.set)
-        next(requests)
-        yield ACCEPT
-        terminal.await_text("0/6 bytes")
-        os.kill(os.getpid(), signal.SIGINT)
-        ended.wait(WAIT_SECONDS)
-
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have inherited an ignored SIGINT
     try:
         with open_terminal() as terminal, pytest.raises(KeyboardInterrupt):
-            call_stream("AsyncClient", behave)
+            call_stream("AsyncClient", hold_stream(terminal, lambda: os.kill(os.getpid(), signal.SIGINT)))
     finally:
         signal.signal(signal.SIGINT, earlier)
     assert is_removed(terminal.text)
