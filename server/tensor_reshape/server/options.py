@@ -198,7 +198,7 @@ def _choose_workers(settings: Mapping[str, Any], max_message_bytes: int | None) 
     Raises:
         ConfigError: the settings are invalid even for one worker.
     """
-    _fit_config({**settings, "workers": 1}, max_message_bytes)
+    _fit_config({**settings, "workers": 1}, max_message_bytes)  # raises errors that fewer workers would not solve
 
     def fits(workers: int) -> bool:
         try:
